@@ -1,0 +1,153 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace aurum {
+
+// A model as the simulator sees it: modules (encoders, connectors, one backbone), each a run of transformer layers
+// between an input and an output part. Shapes only, no weights. All counts are per one copy of the model, unsharded.
+
+enum class Modality { kText, kVision, kAudio };
+enum class ModuleKind { kEncoder, kConnector, kBackbone };
+
+enum class AttentionKind {
+  kSelf,    // multi-head, grouped-query or multi-query attention
+  kLatent,  // multi-head latent attention (DeepSeek-V2): low-rank queries and keys/values
+  kLinear,  // a linear-attention or state-space mixer; cost is linear in the sequence length
+  kCross,   // queries from this stream, keys and values from another module's output
+};
+
+struct Attention {
+  AttentionKind kind = AttentionKind::kSelf;
+  int heads = 0;
+  int kv_heads = 0;
+  int head_dim = 0;        // of queries and keys (kLatent: without the rotary part)
+  int value_head_dim = 0;  // of values; = head_dim unless said otherwise
+  bool causal = false;
+  int window = 0;          // tokens that one token sees; 0 = all
+  bool qkv_bias = false;
+  bool output_bias = false;
+  int q_lora_rank = 0;     // kLatent; 0 = full-rank queries
+  int kv_lora_rank = 0;    // kLatent
+  int rope_head_dim = 0;   // kLatent
+  int kv_input = 0;        // kCross: width of the keys' source; 0 = the module's hidden width
+};
+
+struct Mlp {
+  int intermediate = 0;        // dense width; 0 if every layer of the run is a mixture of experts
+  bool gated = true;           // SwiGLU-like: three matrices instead of two
+  bool bias = false;
+  int experts = 0;             // 0 = dense
+  int experts_per_token = 0;
+  int expert_intermediate = 0; // width of one routed expert
+  int shared_intermediate = 0; // total width of the always-on experts; 0 = none
+};
+
+struct Layer {
+  Attention attention;
+  Mlp mlp;
+  bool layer_norm = false;            // LayerNorm with bias instead of RMSNorm: the memory-bound cost differs
+  std::int64_t norm_parameters = 0;   // all norms of the layer, scales and biases, QK-norms included
+  std::int64_t other_parameters = 0;  // layer scale, gates, router bias, relative positions, mixer extras, ...
+};
+
+struct LayerRun {
+  int count = 0;
+  Layer layer;
+};
+
+// A dense matrix that is applied outside of the layers, once per `count` of the tokens that it sees.
+struct Linear {
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  bool bias = false;
+  std::int64_t Parameters() const { return in * out + (bias ? out : 0); }
+};
+
+// How a resampler or cross-attention pooler shortens its input to a fixed number of queries.
+struct Resampler {
+  int queries = 0;  // 0 = none
+  int kv_input = 0;
+};
+
+struct Module {
+  std::string name;  // unique in the model: "vision", "audio", "connector", "audio_connector", "text", "backbone"
+  ModuleKind kind = ModuleKind::kBackbone;
+  Modality modality = Modality::kText;
+  int hidden = 0;
+  std::vector<Linear> input;   // per encoder token: patch embedding, convolution as matrix
+  std::vector<LayerRun> runs;  // in order
+  std::vector<Linear> output;  // per output token: merger, projector
+  int layers_skipped = 0;      // trailing layers whose output nobody reads (LLaVA takes layer -2)
+  std::int64_t embedding_parameters = 0;  // positions, class token, learned queries, final norm: everything else
+  std::int64_t vocabulary = 0;            // rows of the token embedding; 0 = none
+  std::int64_t head_vocabulary = 0;       // columns of the output head; 0 = none
+  bool tied_head = false;                 // the head shares the embedding's weights
+  Resampler resampler;
+
+  int Layers() const;  // sum of the runs' counts
+};
+
+// Tokens per image, each family's own rule. See models/tokens.h for what each kind means.
+enum class ImageRuleKind {
+  kNone,        // the model takes no images
+  kFixed,       // any image is resized to image_size²; backbone_tokens each (LLaVA-1.5, Qwen-VL, CLIP, PaliGemma)
+  kLlavaAnyres, // LLaVA-1.6: base view + best grid of tiles, unpadded, one newline token per row
+  kNativeMerge, // Qwen2-VL and later: sides rounded to patch·merge, area clamped, (h/pm)·(w/pm) tokens
+  kRowNewline,  // Fuyu, Pixtral: ceil(w/patch)·ceil(h/patch) tokens plus one newline per row
+  kTiles,       // InternVL: best grid of image_size² tiles up to max_tiles, plus a thumbnail
+};
+
+struct ImageRule {
+  ImageRuleKind kind = ImageRuleKind::kNone;
+  int image_size = 0;           // side of one tile or of the fixed input, pixels
+  int patch_size = 0;
+  int merge = 1;                // patches merged per side before the backbone
+  int class_tokens = 0;         // extra encoder tokens per tile (CLS, registers)
+  int tokens_per_tile = 0;      // backbone tokens per tile after the connector
+  int max_tiles = 1;
+  bool thumbnail = false;
+  std::int64_t min_pixels = 0;  // kNativeMerge
+  std::int64_t max_pixels = 0;
+  std::vector<std::vector<int>> grid_pinpoints;  // kLlavaAnyres: candidate [height, width] in pixels
+};
+
+struct AudioRule {
+  bool present = false;
+  double encoder_tokens_per_s = 0;   // after the convolutions
+  double backbone_tokens_per_s = 0;
+  double chunk_s = 0;                // audio is padded to whole chunks; 0 = no padding
+};
+
+// What one model may be asked for.
+enum class ModelTask { kGenerative, kContrastive };
+
+struct Model {
+  std::string name;
+  std::string family;
+  ModelTask task = ModelTask::kGenerative;
+  std::vector<Module> modules;  // encoders and connectors before the backbone that reads them
+  ImageRule image;
+  AudioRule audio;
+  std::int64_t max_positions = 0;  // longest sequence the backbone was made for; 0 = not told
+  std::string source;              // where the shapes are from
+  std::vector<std::string> assumed;  // what the importer or the catalogue had to assume
+  std::vector<std::string> ignored;  // keys of the source that change nothing here
+
+  const Module* Find(const std::string& module_name) const;  // nullptr if absent
+  const Module& Backbone() const;                            // the last module
+};
+
+// Parameters, exact. The parts of a module sum to ModuleParameters; modules sum to ModelParameters.
+std::int64_t AttentionParameters(const Layer& layer, int hidden);
+std::int64_t MlpParameters(const Layer& layer, int hidden);         // all experts and the router
+std::int64_t ActiveMlpParameters(const Layer& layer, int hidden);   // experts_per_token + shared + router
+std::int64_t LayerParameters(const Layer& layer, int hidden);
+std::int64_t ModuleParameters(const Module& module);
+std::int64_t ModelParameters(const Model& model);
+// Per token, without the input embedding (the N_active of NVIDIA's published TFLOP/s).
+std::int64_t ActiveParameters(const Model& model);
+
+}  // namespace aurum

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/core/provenance.h"
+#include "sim/cost/profile.h"
+#include "sim/engine/op_graph.h"
+#include "topologies/cluster.h"
+
+namespace aurum {
+
+// A group of ranks that take part in one collective: GPU ids in ring order.
+using RankGroup = std::vector<int>;
+
+// What a collective takes. With nothing else on the links: `seconds` = latency + the flows of `pattern` by max-min.
+struct CollectiveCost {
+  double seconds = 0;
+  double latency_s = 0;
+  double bus_bandwidth_bytes_per_s = 0;  // nccl-tests' busbw at this size
+  TrafficPattern pattern;                // of all groups at once; empty if the group has one rank
+  std::string algorithm;                 // "envelope", "ring", "ring over PCIe", "hierarchical ring", "direct"
+  std::string bottleneck;                // kind of the link that limits: "NVLink", "PCIe", "network", "measured"
+  Provenance provenance = Provenance::kAssumed;
+};
+
+struct CollectiveOptions {
+  double network_efficiency = 0.85;  // share of a network link's rate that a collective reaches
+  double intra_factor = 1.0;         // in-step over nccl-tests time inside a node
+};
+
+// Prices `kind` with `bytes` (nccl-tests' size convention, see CollectiveEnvelope) run at the same time by all `groups` of
+// equal size ≥ 1. Inside one NVLink domain the profile's measured envelope decides where it has the group size; elsewhere
+// rings over the cluster's routes. The flows of all groups share links; that self-contention is in `seconds`.
+CollectiveCost PriceCollective(CollectiveKind kind, double bytes, const std::vector<RankGroup>& groups,
+                               const Cluster& cluster, const Profile& profile, const CollectiveOptions& options);
+
+// Point to point: each pair (src, dst) moves `bytes` at the same time.
+CollectiveCost PriceTransfer(double bytes, const std::vector<std::pair<int, int>>& pairs, const Cluster& cluster,
+                             const Profile& profile, const CollectiveOptions& options);
+
+}  // namespace aurum

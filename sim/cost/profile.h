@@ -1,0 +1,133 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/core/json.h"
+#include "sim/core/provenance.h"
+
+namespace aurum {
+
+// What the hardware does: costs of kernels and collectives of one device, fitted on measurements or derived from its
+// datasheet. Everything in seconds, bytes and FLOP. Cost functions are pure, monotone in size and positive.
+
+enum class DType { kBf16, kFp16, kFp8, kFp32 };
+std::string DTypeName(DType dtype);  // "bf16"
+double BytesOf(DType dtype);
+
+enum class CollectiveKind { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast, kSendRecv };
+std::string CollectiveName(CollectiveKind kind);  // "all_reduce"
+
+// How well a fitted model does on points that it has not seen.
+struct FitQuality {
+  int points = 0;             // used for the fit
+  int holdout_points = 0;
+  double holdout_mape = 0;    // mean absolute relative error, 0…1
+  double training_size_mape = 0;  // the same over the sizes that training steps use; NaN where there are none
+  std::string method;         // "tile", "k_saturation", "roofline", "ratio"
+  std::string source;
+  Provenance provenance = Provenance::kAssumed;
+};
+
+// t(m,n,k) = t0 + max(compute, bytes / bandwidth). Compute: 2·m·n·k / rate with saturation in k, and for `tile` models
+// quantisation into tiles and waves over the SMs (see profile.cc for the equations).
+struct GemmModel {
+  std::string form;  // "roofline", "k_saturation", "tile"
+  double t0_s = 0;
+  double rate_flops = 0;
+  double bandwidth_bytes_per_s = 0;
+  double k_half = 0;                    // k at which the rate is half: rate·k/(k + k_half)
+  double wave_alpha = 0;                // 0 = no wave quantisation, 1 = whole waves
+  std::vector<std::array<double, 3>> tiles;  // {tile_m, tile_n, efficiency}
+  FitQuality quality;
+};
+
+// Forward: t0 + max(FLOPs·(1 + h/s)/rate, bytes/bandwidth), rate and h per head dimension (nearest known used).
+struct AttentionModel {
+  struct PerHeadDim {
+    int head_dim = 0;
+    double rate_flops = 0;
+    double half_length = 0;  // h
+  };
+  double t0_s = 0;
+  double bandwidth_bytes_per_s = 0;
+  double backward_flops_ratio = 2.5;
+  double backward_time_factor = 1.1;  // on top of the ratio: the backward kernel's lower rate
+  std::vector<PerHeadDim> per_head_dim;
+  FitQuality quality;
+};
+
+// Decode with a KV cache: t0 + bytes of the cache / bandwidth.
+struct DecodeModel {
+  double t0_s = 0;
+  double bandwidth_bytes_per_s = 0;
+  FitQuality quality;
+};
+
+// One collective on n GPUs inside the measured node: t = min_i max-free lines: min over i of (a_i + bytes/b_i) … as an
+// envelope of straight lines, lowest wins. `bytes` as nccl-tests counts them: the whole buffer of an all-reduce, the
+// gathered output of an all-gather, the input of a reduce-scatter, the send buffer of an all-to-all, per rank.
+struct EnvelopeLine {
+  double latency_s = 0;
+  double bytes_per_s = 0;
+};
+struct CollectiveEnvelope {
+  std::vector<EnvelopeLine> lines;
+  double busbw_bytes_per_s = 0;  // asymptotic bus bandwidth: b·(nccl-tests' factor)
+  FitQuality quality;
+};
+
+struct DeviceFacts {
+  std::string name;
+  double memory_bytes = 0;
+  double memory_bandwidth_bytes_per_s = 0;  // datasheet
+  double peak_bf16_flops = 0;               // datasheet, dense, no sparsity: the denominator of MFU
+  double peak_fp8_flops = 0;                // 0 = none
+  int sm_count = 0;
+  double compute_capability = 0;
+  std::string source;
+};
+
+class Profile {
+ public:
+  std::string name;
+  DeviceFacts device;
+  std::string description;
+  double error_band = 0;  // relative half-width that a step time resting on this profile is quoted with
+  Provenance provenance = Provenance::kAssumed;
+  double sustained_factor = 1;   // training GEMMs run this many times as long as the short bursts of the tables
+  std::string sustained_source;
+  double launch_gap_s = 0;       // between two kernels of one stream
+  double memory_bound_t0_s = 0;
+  double memory_bound_efficiency = 0.8;  // share of the datasheet bandwidth
+  std::map<DType, GemmModel> gemm;
+  AttentionModel attention;
+  DecodeModel decode;
+  std::map<std::pair<CollectiveKind, int>, CollectiveEnvelope> collectives;  // by kind and GPUs
+
+  // m×k times k×n. m, n, k ≥ 1 (real-valued: shards may not be whole). Burst time × sustained_factor.
+  double GemmSeconds(double m, double n, double k, DType dtype) const;
+  // `sequences` independent sequences. Causal halves the FLOPs when q_len == kv_len. Forward only.
+  double AttentionForwardSeconds(double sequences, double heads, double kv_heads, double q_len, double kv_len,
+                                 int head_dim, bool causal) const;
+  double AttentionBackwardSeconds(double sequences, double heads, double kv_heads, double q_len, double kv_len,
+                                  int head_dim, bool causal) const;
+  double DecodeAttentionSeconds(double sequences, double kv_heads, double kv_len, int head_dim) const;
+  double MemoryBoundSeconds(double bytes) const;
+  // nullptr where nothing was measured for this kind and group size.
+  const CollectiveEnvelope* Envelope(CollectiveKind kind, int gpus) const;
+};
+
+// Seconds of one call by its envelope, bytes ≥ 0.
+double EnvelopeSeconds(const CollectiveEnvelope& envelope, double bytes);
+
+Profile ReadProfile(const JsonDocument& document);  // E08xx
+Json WriteProfile(const Profile& profile);
+// `name_or_file` as in OpenModel; calibrate/profiles/NAME.json. E0230 unknown profile.
+JsonDocument OpenProfile(const std::string& name_or_file, const std::string& data_root);
+std::vector<std::string> ProfileCatalogue(const std::string& data_root);
+
+}  // namespace aurum
