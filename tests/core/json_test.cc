@@ -4,20 +4,10 @@
 
 #include <string>
 
+#include "tests/support/shared.h"
+
 namespace aurum {
 namespace {
-
-// The diagnostic that `action` throws; fails the test if it throws none.
-template <typename Action>
-Diagnostic Thrown(Action action) {
-  try {
-    action();
-  } catch (const InputError& error) {
-    return error.diagnostic();
-  }
-  FAIL("no InputError was thrown");
-  return {};
-}
 
 TEST_CASE("a value remembers where it stood") {
   const JsonDocument d = ParseJson("{\n  \"a\": [1, 22, -3.5e2],\n  \"b\": {\"c\": \"x\\\"y\"}, \"t\": true\n}", "f.json");
@@ -39,20 +29,20 @@ TEST_CASE("a value remembers where it stood") {
 }
 
 TEST_CASE("what is not JSON is an error with a place") {
-  CHECK(Thrown([] { ParseJson("", "f"); }).message.find("empty") != std::string::npos);
-  const Diagnostic truncated = Thrown([] { ParseJson("{\"a\": [1, 2", "f"); });
+  CHECK(ThrownBy([] { ParseJson("", "f"); }).message.find("empty") != std::string::npos);
+  const Diagnostic truncated = ThrownBy([] { ParseJson("{\"a\": [1, 2", "f"); });
   CHECK(truncated.code == 100);
   CHECK(truncated.message.find("ends too early") != std::string::npos);
-  const Diagnostic nan = Thrown([] { ParseJson("{\n\"a\": NaN}", "f"); });
+  const Diagnostic nan = ThrownBy([] { ParseJson("{\n\"a\": NaN}", "f"); });
   CHECK(nan.code == 100);
   CHECK(nan.where.line == 2);
   CHECK(nan.help.find("NaN") != std::string::npos);
-  CHECK(Thrown([] { ParseJson("[1e999]", "f"); }).message.find("too large") != std::string::npos);
-  const Diagnostic duplicate = Thrown([] { ParseJson("{\"a\": 1,\n \"a\": 2}", "f"); });
+  CHECK(ThrownBy([] { ParseJson("[1e999]", "f"); }).message.find("too large") != std::string::npos);
+  const Diagnostic duplicate = ThrownBy([] { ParseJson("{\"a\": 1,\n \"a\": 2}", "f"); });
   CHECK(duplicate.code == 104);
   CHECK(duplicate.where.line == 2);
-  CHECK(Thrown([] { ParseJson(std::string(300, '['), "f"); }).code == 105);
-  CHECK(Thrown([] { ParseJson("{} x", "f"); }).code == 100);
+  CHECK(ThrownBy([] { ParseJson(std::string(300, '['), "f"); }).code == 105);
+  CHECK(ThrownBy([] { ParseJson("{} x", "f"); }).code == 100);
 }
 
 TEST_CASE("the strict reader names the wrong key, type and range") {
@@ -63,16 +53,16 @@ TEST_CASE("the strict reader names the wrong key, type and range") {
     reader.Ignore("pp");
     reader.Ignore("zero");
     reader.IntegerOr("micro_batch_size", 1, 1, 10);
-    const Diagnostic unknown = Thrown([&] { reader.Finish(); });
+    const Diagnostic unknown = ThrownBy([&] { reader.Finish(); });
     CHECK(unknown.code == 101);
     CHECK(unknown.help == "did you mean 'micro_batch_size'?");
     CHECK(unknown.where.pointer == "/plan/micro_batchsize");
   }
   ObjectReader reader(d, d.root, "/plan");
-  CHECK(Thrown([&] { reader.Integer("tp", 1, 8); }).code == 103);
-  CHECK(Thrown([&] { reader.Integer("pp", 1, 8); }).code == 107);
-  CHECK(Thrown([&] { reader.Integer("zero", 0, 3); }).code == 103);
-  CHECK(Thrown([&] { reader.Integer("micro_batch_size", 1, 8); }).help.find("micro_batchsize") != std::string::npos);
+  CHECK(ThrownBy([&] { reader.Integer("tp", 1, 8); }).code == 103);
+  CHECK(ThrownBy([&] { reader.Integer("pp", 1, 8); }).code == 107);
+  CHECK(ThrownBy([&] { reader.Integer("zero", 0, 3); }).code == 103);
+  CHECK(ThrownBy([&] { reader.Integer("micro_batch_size", 1, 8); }).help.find("micro_batchsize") != std::string::npos);
 }
 
 TEST_CASE("overrides set, add and refuse") {
@@ -82,9 +72,9 @@ TEST_CASE("overrides set, add and refuse") {
   ApplyOverride(&d, "what_if.align_ratio=0.5");
   ApplyOverride(&d, "list.1=7");
   CHECK(d.root.Dump() == R"({"plan":{"tp":4,"zero":"fsdp"},"list":[1,7],"what_if":{"align_ratio":0.5}})");
-  CHECK(Thrown([&] { ApplyOverride(&d, "plan.tp.x=1"); }).code == 106);
-  CHECK(Thrown([&] { ApplyOverride(&d, "list.5=1"); }).code == 106);
-  CHECK(Thrown([&] { ApplyOverride(&d, "nothing"); }).code == 106);
+  CHECK(ThrownBy([&] { ApplyOverride(&d, "plan.tp.x=1"); }).code == 106);
+  CHECK(ThrownBy([&] { ApplyOverride(&d, "list.5=1"); }).code == 106);
+  CHECK(ThrownBy([&] { ApplyOverride(&d, "nothing"); }).code == 106);
 }
 
 TEST_CASE("numbers are written as the shortest that read back the same") {
