@@ -28,6 +28,7 @@ struct Stack {
   double kept_mlp_bytes = 4;
   bool fused_attention = true;     // false: attention scores are kept too
   double score_bytes = 5;          // per score, where not fused
+  double score_forward_bytes = 13, score_backward_bytes = 19;  // HBM traffic per score, where not fused
   double logit_bytes = 6;          // per logit at the loss
   // Elementwise HBM traffic, bytes per token and element of width.
   double norm_forward_bytes = 8, norm_backward_bytes = 12;
