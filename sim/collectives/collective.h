@@ -27,6 +27,7 @@ struct CollectiveCost {
 struct CollectiveOptions {
   double network_efficiency = 0.85;  // share of a network link's rate that a collective reaches
   double intra_factor = 1.0;         // in-step over nccl-tests time inside a node
+  bool want_pattern = true;          // false: seconds and latency only, `pattern` stays empty
 };
 
 // Prices `kind` with `bytes` (nccl-tests' size convention, see CollectiveEnvelope) run at the same time by all `groups` of
