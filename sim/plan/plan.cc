@@ -96,6 +96,11 @@ Plan ReadPlan(ObjectReader reader, const Model& model, const Cluster& cluster, c
     plan.tp = static_cast<int>(part->IntegerOr("tp", 1, 1, 1024));
     plan.pp = static_cast<int>(part->IntegerOr("pp", 1, 1, 1024));
     plan.sequence_parallel = part->BoolOr("sequence_parallel", plan.tp > 1);
+    if (part->Has("layers_per_stage")) {
+      for (const std::int64_t layers : part->Integers("layers_per_stage", 1, 100'000)) {
+        plan.layers_per_stage.push_back(static_cast<int>(layers));
+      }
+    }
     part->Finish();
   }
   CheckTensorParallel(at_backbone, backbone, plan.tp);
@@ -119,10 +124,21 @@ Plan ReadPlan(ObjectReader reader, const Model& model, const Cluster& cluster, c
                "tp = " + std::to_string(plan.tp) + ", pp = " + std::to_string(plan.pp));
   }
   plan.dp = gpus / model_parallel;
-  if (backbone.Layers() % plan.pp != 0) {
-    Infeasible(at_backbone, 313, "pp", "pp = " + std::to_string(plan.pp) + " does not divide the " + std::to_string(backbone.Layers()) +
-                   " layers of the backbone",
-               "pp = " + Choices(backbone.Layers(), [&](int p) { return backbone.Layers() % p == 0 && gpus % (plan.tp * p) == 0; }));
+  if (plan.layers_per_stage.empty()) {
+    if (backbone.Layers() % plan.pp != 0) {
+      Infeasible(at_backbone, 313, "pp", "pp = " + std::to_string(plan.pp) + " does not divide the " + std::to_string(backbone.Layers()) +
+                     " layers of the backbone",
+                 "pp = " + Choices(backbone.Layers(), [&](int p) { return backbone.Layers() % p == 0 && gpus % (plan.tp * p) == 0; }) +
+                     ", or say how to split them: layers_per_stage");
+    }
+    plan.layers_per_stage.assign(static_cast<std::size_t>(plan.pp), backbone.Layers() / plan.pp);
+  }
+  const int listed = std::accumulate(plan.layers_per_stage.begin(), plan.layers_per_stage.end(), 0);
+  if (static_cast<int>(plan.layers_per_stage.size()) != plan.pp || listed != backbone.Layers()) {
+    Infeasible(at_backbone, 313, "layers_per_stage", "layers_per_stage has " + std::to_string(plan.layers_per_stage.size()) + " stages and " +
+                   std::to_string(listed) + " layers; the plan has " + std::to_string(plan.pp) + " stages, the backbone " +
+                   std::to_string(backbone.Layers()) + " layers",
+               "give pp numbers that sum to the layers of the backbone");
   }
 
   const std::int64_t per_round = plan.dp * plan.micro_batch_size;

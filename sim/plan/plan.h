@@ -31,6 +31,7 @@ struct Plan {
   std::int64_t micro_batch_size = 1;  // samples
   int tp = 1;                         // of the backbone
   int pp = 1;
+  std::vector<int> layers_per_stage;  // of the backbone; pp values
   bool sequence_parallel = false;
   Sharding sharding = Sharding::kZero1;
   Recompute recompute = Recompute::kNone;

@@ -208,7 +208,6 @@ std::vector<Stage> MakeStages(const Scenario& s, const CostContext& context) {
   const std::vector<bool> backward = s.workload.task == Task::kTrain ? ModulesWithBackward(*s.model, s.plan)
                                                                      : std::vector<bool>(s.model->modules.size(), false);
   const std::size_t last_module = s.model->modules.size() - 1;
-  const int layers_per_stage = s.model->Backbone().Layers() / s.plan.pp;
   std::vector<Stage> stages(static_cast<std::size_t>(s.plan.pp));
   for (std::size_t i = 0; i < last_module; ++i) {
     const Share share = ShareOf(s, i, backward);
@@ -218,10 +217,12 @@ std::vector<Stage> MakeStages(const Scenario& s, const CostContext& context) {
   }
   stages[0].fusion = stages[0].units.size();
   const Share share = ShareOf(s, last_module, backward);
+  int next_layer = 0;
   for (int p = 0; p < s.plan.pp; ++p) {
     Stage& stage = stages[static_cast<std::size_t>(p)];
-    stage.first_layer = p * layers_per_stage;
-    stage.last_layer = (p + 1) * layers_per_stage - 1;
+    stage.first_layer = next_layer;
+    next_layer += s.plan.layers_per_stage[static_cast<std::size_t>(p)];
+    stage.last_layer = next_layer - 1;
     if (p == 0) make.AddInput(share, &stage.units);
     make.AddLayers(share, stage.first_layer, stage.last_layer, &stage.units);
     if (p + 1 == s.plan.pp) {
@@ -237,6 +238,7 @@ double ForwardFlopsPerToken(const Scenario& scenario, const CostContext& context
   whole.plan.tp = whole.plan.pp = 1;
   whole.plan.micro_batch_size = 1;
   whole.plan.sequence_parallel = false;
+  whole.plan.layers_per_stage = {scenario.model->Backbone().Layers()};
   whole.workload.task = Task::kTrain;
   for (ModulePlan& module : whole.plan.modules) module = {1, Placement::kFirstStage, module.frozen};
   CostContext unscaled = context;
