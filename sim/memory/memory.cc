@@ -47,6 +47,8 @@ void Constants(const Scenario& s, const RankClass& c, ClassMemory* memory) {
       Part(*memory, MemoryComponent::kGradients) += share.parameters * stack.gradient_bytes / shard_weights;
       Part(*memory, MemoryComponent::kOptimizer) += share.parameters * stack.optimizer_bytes / shard_optimizer;
       largest_trained = std::max(largest_trained, share.largest_unit);
+      // A cached gradient of one layer that fused accumulation never reads, but keeps.
+      Part(*memory, MemoryComponent::kGradients) += share.largest_unit * stack.dummy_gradient_bytes;
     }
     largest = std::max(largest, share.largest_unit);
     Part(*memory, MemoryComponent::kKvCache) += share.kv_cache_bytes;

@@ -111,6 +111,16 @@ class UnitMaker {
   }
 
  private:
+  // The host enqueues a layer's kernels ahead of the GPU; where it takes longer than they run, the GPU waits.
+  void AddHostTime(Unit* unit) const {
+    const Stack& stack = *context_.stack;
+    const double forward = unit->first.forward.Seconds() + unit->second.forward.Seconds();
+    const double backward = unit->first.input_gradient.Seconds() + unit->second.input_gradient.Seconds() +
+                            (unit->trained ? unit->first.weight_gradient.Seconds() + unit->second.weight_gradient.Seconds() : 0);
+    if (forward <= 0) return;
+    unit->first.forward.memory_s += stack.layer_overhead_s + std::max(stack.host_per_layer_s - forward, 0.0);
+    unit->first.input_gradient.memory_s += stack.layer_overhead_s + std::max(stack.host_per_layer_s - backward, 0.0);
+  }
   static PassCost Sum(PassCost a, const PassCost& b) {
     a.forward += b.forward;
     a.input_gradient += b.input_gradient;
@@ -139,9 +149,7 @@ class UnitMaker {
     unit.first = cost.attention;
     unit.second = cost.mlp;
     unit.has_second = true;
-    const double overhead = context_.stack->layer_overhead_s;
-    unit.first.forward.memory_s += overhead;
-    unit.first.input_gradient.memory_s += overhead;
+    AddHostTime(&unit);
     unit.tp_collectives = share.tp > 1;
     unit.tp_bytes = kValueBytes * Tokens(share.batches) * m.hidden;
     const auto whole = static_cast<double>(LayerParameters(layer, m.hidden));

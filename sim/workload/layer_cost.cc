@@ -22,6 +22,11 @@ namespace {
 
 constexpr double kValueBytes = 2;  // of an activation in bf16 or fp16
 
+// HBM traffic of unfused attention per score: softmax, mask and dropout over a matrix of scores, from a step-time model of
+// Megatron's unfused kernels against Korthikanti et al. 2022.
+constexpr double kScoreForwardBytes = 13;
+constexpr double kScoreBackwardBytes = 19;
+
 KernelCost Gemm(double m, double n, double k, const CostContext& c) {
   KernelCost cost;
   if (m <= 0 || n <= 0 || k <= 0) return cost;
@@ -98,7 +103,7 @@ double AddAttentionCore(PassCost* pass, const Attention& a, const Widths& w, con
     if (kv_tokens <= 0) continue;
     const double seen = batch.sequences * w.heads * batch.tokens * kv_tokens * (causal ? 0.5 : 1.0);
     const double flops = 2 * seen * (qk_dim + value_dim);
-    const double factor = c.stack->attention_factor * c.flops_scale;
+    const double factor = AttentionFactor(*c.stack, c.profile->device.compute_capability) * c.flops_scale;
     // The profile's kernels have one head dimension; mixed ones (MLA) cost as their mean.
     const int dim = (qk_dim + value_dim) / 2;
     forward.attention_s += factor * c.profile->AttentionForwardSeconds(batch.sequences, w.heads, w.kv_heads, batch.tokens, kv_tokens, dim, causal);
@@ -108,8 +113,8 @@ double AddAttentionCore(PassCost* pass, const Attention& a, const Widths& w, con
     scores += batch.sequences * w.heads * batch.tokens * kv_tokens;
   }
   if (!c.stack->fused_attention) {
-    forward += Memory(scores * c.stack->score_forward_bytes, c);
-    backward += Memory(scores * c.stack->score_backward_bytes, c);
+    forward += Memory(scores * kScoreForwardBytes, c);
+    backward += Memory(scores * kScoreBackwardBytes, c);
   }
   pass->attention_core += forward;
   pass->forward += forward;
@@ -230,13 +235,13 @@ LayerCost CostOfLayer(const Layer& layer, const LayerShape& shape, const CostCon
     mlp_width = (static_cast<double>(m.experts_per_token) * m.expert_intermediate + m.shared_intermediate) / t;
     routed_hidden = tokens * m.experts_per_token * h * kValueBytes + tokens * m.experts * 8;
   }
-  const double sharded = tokens * (s.kept_q_bytes * w.q + s.kept_kv_bytes * w.kv + mlp_kept * mlp_width);
+  const double sharded = tokens * (s.kept_q_bytes * w.q + s.kept_kv_bytes * w.kv + mlp_kept * mlp_width + s.kept_head_bytes * w.heads);
   cost.score_bytes = s.fused_attention ? 0 : scores * s.score_bytes;
   cost.kept_bytes = s.kept_hidden_bytes * replicated + sharded + routed_hidden + cost.score_bytes;
   cost.kept_selective_bytes = cost.kept_bytes - cost.score_bytes;
   const double linear_inputs = 2 * kValueBytes * replicated + kValueBytes * tokens * (w.value + mlp_width);
   cost.kept_frozen_bytes = std::max(cost.kept_bytes - linear_inputs, 0.25 * cost.kept_bytes);
-  cost.kept_checkpoint_bytes = kValueBytes * replicated;
+  cost.kept_checkpoint_bytes = s.recompute_input_bytes * replicated;
   return cost;
 }
 
