@@ -11,8 +11,19 @@ struct Fabric {
   std::vector<double> capacity_bytes_per_s;
 };
 
-// Runs the graph as discrete events: transfers share links by weighted max-min fairness with per-flow caps, after a latency
-// stage. With no link contended, bit for bit the schedule of EvaluateMaxPlus. Order is (time, phase, op id).
-Schedule RunEventLoop(const OpGraph& graph, const Fabric& fabric);
+struct EventLoopOptions {
+  // Put every transfer into the sharing solver at once, instead of when it can first meet another.
+  // Slower, with the same result but for rounding to a picosecond: a check on the other way.
+  bool share_from_start = false;
+};
+
+// Runs the graph as discrete events: transfers share links by weighted max-min fairness with
+// per-flow caps, after a latency stage. With no link contended, bit for bit the schedule of
+// EvaluateMaxPlus. Order is (time, phase, op id): ends before starts of flows, rates solved once
+// per instant. No op ends before start + duration. The graph must be finished, every link of its
+// flows be in the fabric with a capacity above 0. Memory: O(ops + dependencies + hops of the
+// patterns).
+Schedule RunEventLoop(const OpGraph& graph, const Fabric& fabric,
+                      const EventLoopOptions& options = {});
 
 }  // namespace aurum
