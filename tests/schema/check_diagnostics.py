@@ -1,7 +1,8 @@
 """docs/diagnostics.md lists every diagnostic that the sources can give, and no other.
 
-A code is written as a number where it is thrown: ThrowInput(201, ...), reader.Fail(103, ...), diagnostic.code = 104, or a
-helper of a room whose name says that it fails, throws or warns. Run from the root of the source tree.
+A code is written as a number where it is thrown: in a call or an initialiser of something whose name says that it fails
+(ThrowInput(201, ...), reader.Fail(103, ...), Infeasible(reader, 311, ...), Problem{701, ...}, Warn(...)) as the first or second
+argument, or in an assignment to `code`. Run from the root of the source tree.
 """
 
 import pathlib
@@ -9,10 +10,12 @@ import re
 import sys
 
 ROOMS = ["sim", "models", "topologies", "calibrate", "real", "reports", "cli"]
-THROWN = re.compile(
-    r"(?:\b\w*(?:[Ff]ail|[Tt]hrow|[Ww]arn|[Dd]iagnose|[Ee]rror|[Rr]eject|[Rr]efuse)\w*\(\s*|\bcode(?:\s*=|\()\s*|\bk?[Cc]ode\w*\s*=\s*)"
-    r"(\d{3,4})\b(?!\s*\.)"
+CALL = re.compile(
+    r"\b\w*(?:[Ff]ail|[Tt]hrow|[Ww]arn|[Ii]nfeasible|[Pp]roblem|[Ee]rror|[Rr]eject|[Rr]efuse|[Dd]iagnos)\w*\s*[({]"
+    r"(?:[^(),;\"]*,)?\s*\{?\s*(\d{3,4})\s*,"
 )
+ASSIGNED = re.compile(r"\bcode\s*=(?!=)([^;]*);")
+NUMBER = re.compile(r"(?<![\w.])\d{3,4}(?![\w.])")
 ROW = re.compile(r"^\| ([EW])(\d{4}) \| (.+?) \| (.+?) \|$")
 
 
@@ -26,7 +29,9 @@ def thrown_codes():
         for path in sorted(pathlib.Path(room).rglob("*")):
             if path.suffix not in (".h", ".cc", ".cu") or "node_modules" in path.parts:
                 continue
-            for number in THROWN.findall(without_comments(path.read_text(encoding="utf-8"))):
+            text = without_comments(path.read_text(encoding="utf-8"))
+            numbers = CALL.findall(text) + [n for value in ASSIGNED.findall(text) for n in NUMBER.findall(value)]
+            for number in numbers:
                 places.setdefault(int(number), str(path))
     return places
 
