@@ -54,7 +54,7 @@ def described(schema, path=""):
     for name, value in schema.get("properties", {}).items():
         if isinstance(value, bool):
             continue
-        if "description" not in value and "$ref" not in value and "const" not in value:
+        if "description" not in value and ("type" in value or "enum" in value):
             yield f"{path}/{name}"
         yield from described(value, f"{path}/{name}")
     for name, value in schema.get("$defs", {}).items():
