@@ -5,14 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace aurum {
+#include "sim/formula/golden.h"
 
-// How the subnetworks' times make the step's.
-enum class Combine {
-  kMax,           // the slowest one; the formula as it was proposed
-  kSum,           // one after the other
-  kCriticalPath,  // the sum of the terms given, which the caller has restricted to the path that decides the step
-};
+namespace aurum {
 
 // One step: the terms of the golden formula, and how long the step took by simulation or measurement. All in seconds; the
 // three vectors have one entry for each subnetwork k (for kCriticalPath: for each that lies on the path).
