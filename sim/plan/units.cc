@@ -77,9 +77,9 @@ class UnitMaker {
       double sequences = 0;
       for (const SequenceBatch& batch : share.batches) sequences += batch.sequences;
       if (sequences > 0) unit.first = Sum(unit.first, CostOfResampler(sequences, tokens / sequences, m.hidden, m.resampler, context_));
-      // The input projection without a bias, and four square matrices with one (models/model.h).
+      // Queries, the input projection without a bias, and four square matrices with one (models/model.h).
       const double h = m.hidden;
-      unit.parameters += (m.resampler.kv_input > 0 ? m.resampler.kv_input * h : 0) + 4 * (h * h + h);
+      unit.parameters += (m.resampler.queries + m.resampler.kv_input) * h + 4 * (h * h + h);
     }
     // A contrastive tower projects its pooled output: once per sample.
     const double outputs = scenario_.model->task == ModelTask::kContrastive ? share.samples : share.output_tokens;
