@@ -533,10 +533,13 @@ void ImportMolmo(HfConfig& root, Model* model) {
 
 // Fuyu: no encoder; one biased matrix from the pixels of a patch to the backbone.
 void ImportFuyu(HfConfig& root, Model* model) {
-  HfConfig* flat = &root;
-  Json text_json;
-  if (root.Has("text_config")) root.Fail(604, "text_config", "a nested text_config of Fuyu is not known", "flatten it: its keys belong beside patch_size");
-  Module backbone = ImportText(*flat, root, "fuyu");
+  Module backbone;
+  if (root.Has("text_config")) {
+    HfConfig text = root.Child("text_config", "");
+    backbone = ImportText(text, root, "persimmon");
+  } else {
+    backbone = ImportText(root, root, "fuyu");
+  }
   ReadLength(root, model);
   ImageRule& rule = model->image;
   rule.kind = ImageRuleKind::kRowNewline;
