@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/core/json.h"
@@ -12,13 +13,22 @@ namespace aurum {
 
 // A cluster: a directed graph of devices and links, homogeneous GPUs, and routes between them.
 
-enum class VertexKind { kGpu, kNvSwitch, kPcieSwitch, kCpu, kNic, kLeaf, kSpine };
-enum class LinkKind { kNvLink, kPcie, kInterSocket, kNetwork };
+// kNvSwitch is the whole NVSwitch plane of an NVLink domain: traffic is striped over its chips in
+// hardware, so the plane is one non-blocking crossbar. kCore is the third level of fat trees that
+// two levels of switches cannot carry.
+enum class VertexKind { kGpu, kNvSwitch, kPcieSwitch, kCpu, kNic, kLeaf, kSpine, kCore };
+// kChipToChip joins a CPU and a GPU of one package or board: NVLink-C2C, or the shared memory of a
+// SoC.
+enum class LinkKind { kNvLink, kPcie, kInterSocket, kNetwork, kChipToChip };
+std::string_view VertexKindName(
+    VertexKind kind);  // "gpu", "nvswitch", "pcie", "cpu", "nic", "leaf", "spine", "core"
+std::string_view LinkKindName(
+    LinkKind kind);  // "NVLink", "PCIe", "inter-socket", "network", "chip-to-chip"
 
 struct Vertex {
   VertexKind kind = VertexKind::kGpu;
-  int node = -1;   // -1 for switches between nodes
-  int index = 0;   // within its kind and node
+  int node = -1;  // -1 for switches between nodes
+  int index = 0;  // within its kind and node
 };
 std::string VertexName(const Vertex& vertex);  // "node0/gpu3", "leaf2", ...
 
@@ -37,7 +47,8 @@ struct GpuSpec {
   double memory_bytes = 0;
 };
 
-struct ClusterGraph;  // the Boost.Graph behind it, cluster.cc only
+struct ClusterGraph;  // vertices, links and what routes need; topologies/graph.h, for this room
+                      // only
 
 class Cluster {
  public:
@@ -52,24 +63,32 @@ class Cluster {
 
   int GpuCount() const { return nodes * gpus_per_node; }
   int NodeOf(int gpu_id) const { return gpu_id / gpus_per_node; }
-  // GPUs with the same domain reach each other over NVLink alone; -1 - node where the node has no NVLink.
+  // GPUs with the same domain reach each other over NVLink alone; -1 - node where the node has no
+  // NVLink.
   int NvLinkDomainOf(int gpu_id) const;
   bool HasNvLink() const;
 
+  // The first GpuCount() vertices are the GPUs in order: a GPU's id is its vertex.
   const std::vector<Vertex>& vertices() const;
-  const std::vector<Link>& links() const;  // link ids index this
+  // Link ids index this. Links come in pairs: 2c and 2c + 1 are the two directions of cable c.
+  const std::vector<Link>& links() const;
 
-  // The links from one GPU to another, in order, deterministic; empty for src == dst. Structured where the generator knows
-  // the structure (rail-aligned: same rail one leaf, other rail through NVLink to the rail's GPU when there is NVLink),
-  // else fewest hops, ties by highest bandwidth and lowest link id. Precondition: both in [0, GpuCount()).
+  // The links from one GPU to another, in order, deterministic; empty for src == dst. Structured
+  // where the generator knows the structure (rail-aligned: same rail one leaf, other rail through
+  // NVLink to the rail's GPU when there is NVLink), else fewest hops, ties by highest bandwidth and
+  // lowest link id. Precondition: both in [0, GpuCount()).
   std::vector<int> Route(int src_gpu, int dst_gpu) const;
-  // The narrowest link of the route, B/s; and the sum of its latencies, s.
+  // The narrowest link of the route, B/s (infinity for src == dst); and the sum of its latencies,
+  // s. Both are the nominal rates of the hardware: what a protocol makes of them is the business of
+  // profiles and collectives.
   double RouteBandwidth(int src_gpu, int dst_gpu) const;
   double RouteLatency(int src_gpu, int dst_gpu) const;
-  // What one GPU can send into the inter-node fabric when all GPUs of its node send at once, B/s; 0 for one node.
+  // What one GPU can send into the inter-node fabric when all GPUs of its node send at once, B/s; 0
+  // for one node.
   double NetworkBandwidthPerGpu() const;
 
-  // A copy whose links of these kinds carry `factor` times as much. factor > 0.
+  // A copy whose links of these kinds carry `factor` times as much; inter-socket and chip-to-chip
+  // links stay. factor > 0. Costs one copy of links(): the rest of the graph is shared.
   Cluster WithScaledLinks(double nvlink_factor, double pcie_factor, double network_factor) const;
 
   std::shared_ptr<const ClusterGraph> graph;
@@ -77,9 +96,14 @@ class Cluster {
 
 // Reads a cluster file (docs/schema/cluster.schema.json): a generator with its parameters. E05xx.
 Cluster ReadCluster(const JsonDocument& document);
-// `name_or_file` as in OpenModel. "8xh100-hgx" or a generated size "N" × 8, e.g. "64xh100-hgx" where a family file says so.
-// E0220 unknown cluster, with the nearest name.
+// `name_or_file` as in OpenModel: topologies/catalogue/NAME.json under `data_root`, a size of a
+// family, e.g. "64xh100-ndr" from topologies/catalogue/families/h100-ndr.json, or a path. E0220
+// unknown cluster, with the nearest name; E0501 the number of GPUs does not fill whole nodes.
 JsonDocument OpenCluster(const std::string& name_or_file, const std::string& data_root);
+// Sorted names that OpenCluster takes: every file, alias, and the sizes that each family lists as
+// examples.
 std::vector<std::string> ClusterCatalogue(const std::string& data_root);
+// Sorted patterns of the families, "<N>xh100-ndr".
+std::vector<std::string> ClusterFamilies(const std::string& data_root);
 
 }  // namespace aurum
