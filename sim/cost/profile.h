@@ -11,41 +11,63 @@
 
 namespace aurum {
 
-// What the hardware does: costs of kernels and collectives of one device, fitted on measurements or derived from its
-// datasheet. Everything in seconds, bytes and FLOP. Cost functions are pure, monotone in size and positive.
+// What the hardware does: costs of kernels and collectives of one device, fitted on measurements or
+// derived from its datasheet. Everything in seconds, bytes and FLOP. Cost functions are pure,
+// positive, finite and non-decreasing in every size argument; profile.cc has the equations and why
+// they are so.
 
 enum class DType { kBf16, kFp16, kFp8, kFp32 };
 std::string DTypeName(DType dtype);  // "bf16"
 double BytesOf(DType dtype);
 
-enum class CollectiveKind { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast, kSendRecv };
+enum class CollectiveKind {
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kBroadcast,
+  kSendRecv
+};
 std::string CollectiveName(CollectiveKind kind);  // "all_reduce"
 
 // How well a fitted model does on points that it has not seen.
 struct FitQuality {
-  int points = 0;             // used for the fit
+  int points = 0;  // used for the fit
   int holdout_points = 0;
-  double holdout_mape = 0;    // mean absolute relative error, 0…1
-  double training_size_mape = 0;  // the same over the sizes that training steps use; NaN where there are none
-  std::string method;         // "tile", "k_saturation", "roofline", "ratio"
+  double holdout_mape = 0;  // mean absolute relative error, 0…1
+  double training_size_mape =
+      0;               // the same over the sizes that training steps use; NaN where there are none
+  std::string method;  // "tile", "k_saturation", "roofline", "ratio"
   std::string source;
   Provenance provenance = Provenance::kAssumed;
 };
 
-// t(m,n,k) = t0 + max(compute, bytes / bandwidth). Compute: 2·m·n·k / rate with saturation in k, and for `tile` models
-// quantisation into tiles and waves over the SMs (see profile.cc for the equations).
+// t(m,n,k) = t0 + max(compute, bytes / bandwidth). Compute: 2·m·n·k / rate with saturation in k,
+// and for `tile` models quantisation into tiles and waves over the SMs (see profile.cc for the
+// equations).
 struct GemmModel {
   std::string form;  // "roofline", "k_saturation", "tile"
   double t0_s = 0;
   double rate_flops = 0;
   double bandwidth_bytes_per_s = 0;
-  double k_half = 0;                    // k at which the rate is half: rate·k/(k + k_half)
-  double wave_alpha = 0;                // 0 = no wave quantisation, 1 = whole waves
+  double k_half = 0;                         // k at which the rate is half: rate·k/(k + k_half)
+  double wave_alpha = 0;                     // 0 = no wave quantisation, 1 = whole waves
   std::vector<std::array<double, 3>> tiles;  // {tile_m, tile_n, efficiency}
   FitQuality quality;
 };
 
-// Forward: t0 + max(FLOPs·(1 + h/s)/rate, bytes/bandwidth), rate and h per head dimension (nearest known used).
+// The burst time of one GEMM by `model`, without any sustained factor: what a fit compares with a
+// table. m×k times k×n, all ≥ 1; inputs of `input_bytes` and an output of `output_bytes` per
+// element.
+double GemmBurstSeconds(const GemmModel& model, int sm_count, double input_bytes,
+                        double output_bytes, double m, double n, double k);
+// Bytes per element that a GEMM with `dtype` inputs writes: fp8 products leave in bf16.
+double GemmOutputBytes(DType dtype);
+
+// Forward: t0 + max(FLOPs·(1 + h/s)/rate, bytes/bandwidth), rate and h per head dimension. The
+// FLOPs include `tail` times the longest block of queries on every SM: a kernel ends with its last
+// block. Between known head dimensions the cost per pair of tokens is interpolated, so that it
+// never falls.
 struct AttentionModel {
   struct PerHeadDim {
     int head_dim = 0;
@@ -56,20 +78,33 @@ struct AttentionModel {
   double bandwidth_bytes_per_s = 0;
   double backward_flops_ratio = 2.5;
   double backward_time_factor = 1.1;  // on top of the ratio: the backward kernel's lower rate
-  std::vector<PerHeadDim> per_head_dim;
+  double tail = 0;                    // 0 = perfect balance over the SMs
+  // The tables come from an inference engine, whose forward pass also writes keys and values to a
+  // paged cache: bytes over this rate on top of the kernel. The fit needs it, training does not pay
+  // it. 0 = none.
+  double cache_write_bytes_per_s = 0;
+  std::vector<PerHeadDim> per_head_dim;  // ascending, never empty
   FitQuality quality;
 };
 
-// Decode with a KV cache: t0 + bytes of the cache / bandwidth.
+// The burst time of one forward pass by `model`; arguments as Profile::AttentionForwardSeconds.
+double AttentionBurstSeconds(const AttentionModel& model, int sm_count, double sequences,
+                             double heads, double kv_heads, double q_len, double kv_len,
+                             int head_dim, bool causal);
+
+// Decode with a KV cache: t0 + bytes of the cache / bandwidth. Each sequence and head reads at
+// least `row_tokens` tokens more than its cache holds: pages, queries, results, partial sums.
 struct DecodeModel {
   double t0_s = 0;
+  double row_tokens = 0;
   double bandwidth_bytes_per_s = 0;
   FitQuality quality;
 };
 
-// One collective on n GPUs inside the measured node: t = min_i max-free lines: min over i of (a_i + bytes/b_i) … as an
-// envelope of straight lines, lowest wins. `bytes` as nccl-tests counts them: the whole buffer of an all-reduce, the
-// gathered output of an all-gather, the input of a reduce-scatter, the send buffer of an all-to-all, per rank.
+// One collective on n GPUs inside the measured node: t = min_i max-free lines: min over i of (a_i +
+// bytes/b_i) … as an envelope of straight lines, lowest wins. `bytes` as nccl-tests counts them:
+// the whole buffer of an all-reduce, the gathered output of an all-gather, the input of a
+// reduce-scatter, the send buffer of an all-to-all, per rank.
 struct EnvelopeLine {
   double latency_s = 0;
   double bytes_per_s = 0;
@@ -96,26 +131,37 @@ class Profile {
   std::string name;
   DeviceFacts device;
   std::string description;
-  double error_band = 0;  // relative half-width that a step time resting on this profile is quoted with
+  double error_band =
+      0;  // relative half-width that a step time resting on this profile is quoted with
+  std::string error_band_source;
   Provenance provenance = Provenance::kAssumed;
-  double sustained_factor = 1;   // training GEMMs run this many times as long as the short bursts of the tables
+  double sustained_factor =
+      1;  // training GEMMs run this many times as long as the short bursts of the tables
   std::string sustained_source;
-  double launch_gap_s = 0;       // between two kernels of one stream
+  double launch_gap_s = 0;  // between two kernels of one stream, on top of each kernel's t0
+  std::string launch_gap_source;
   double memory_bound_t0_s = 0;
   double memory_bound_efficiency = 0.8;  // share of the datasheet bandwidth
+  std::string memory_bound_source;
   std::map<DType, GemmModel> gemm;
   AttentionModel attention;
   DecodeModel decode;
   std::map<std::pair<CollectiveKind, int>, CollectiveEnvelope> collectives;  // by kind and GPUs
 
-  // m×k times k×n. m, n, k ≥ 1 (real-valued: shards may not be whole). Burst time × sustained_factor.
+  // Whether there is a GEMM model for `dtype`: an A100 has none for fp8.
+  bool Supports(DType dtype) const { return gemm.contains(dtype); }
+  // m×k times k×n. m, n, k ≥ 1 (real-valued: shards may not be whole). Burst time ×
+  // sustained_factor. E0803 where the device has no such type.
   double GemmSeconds(double m, double n, double k, DType dtype) const;
-  // `sequences` independent sequences. Causal halves the FLOPs when q_len == kv_len. Forward only.
-  double AttentionForwardSeconds(double sequences, double heads, double kv_heads, double q_len, double kv_len,
-                                 int head_dim, bool causal) const;
-  double AttentionBackwardSeconds(double sequences, double heads, double kv_heads, double q_len, double kv_len,
-                                  int head_dim, bool causal) const;
-  double DecodeAttentionSeconds(double sequences, double kv_heads, double kv_len, int head_dim) const;
+  // `sequences` independent sequences. Causal halves the FLOPs when q_len == kv_len; otherwise the
+  // last query sees the last key (FlashAttention's bottom-right mask): q·kv − q²/2 pairs for q_len
+  // < kv_len, kv²/2 beyond. Forward only.
+  double AttentionForwardSeconds(double sequences, double heads, double kv_heads, double q_len,
+                                 double kv_len, int head_dim, bool causal) const;
+  double AttentionBackwardSeconds(double sequences, double heads, double kv_heads, double q_len,
+                                  double kv_len, int head_dim, bool causal) const;
+  double DecodeAttentionSeconds(double sequences, double kv_heads, double kv_len,
+                                int head_dim) const;
   double MemoryBoundSeconds(double bytes) const;
   // nullptr where nothing was measured for this kind and group size.
   const CollectiveEnvelope* Envelope(CollectiveKind kind, int gpus) const;

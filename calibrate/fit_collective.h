@@ -1,0 +1,32 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "calibrate/table.h"
+#include "sim/cost/profile.h"
+
+namespace aurum {
+
+// nccl-tests' factor from algorithm bandwidth (bytes over time) to bus bandwidth: 2(n−1)/n for an
+// all-reduce, (n−1)/n for all-gather, reduce-scatter and all-to-all, 1 for the others.
+double BusFactor(CollectiveKind kind, int gpus);
+
+struct SizedTime {
+  double bytes = 0;
+  double seconds = 0;
+};
+// At most `most_lines` lines whose lower envelope fits the points by relative error; ascending
+// latency, descending slope, each lowest somewhere. `points` ascending in size, at least two. Exact
+// search.
+std::vector<EnvelopeLine> FitEnvelope(const std::vector<SizedTime>& points, int most_lines);
+
+// One envelope per kind and group size, fitted on all sizes. The hold-out error is that of an
+// envelope fitted on every second size at the sizes between. Kinds with fewer than 6 sizes are left
+// out.
+std::map<std::pair<CollectiveKind, int>, CollectiveEnvelope> FitCollectives(
+    const std::vector<CollectiveRow>& rows, const std::string& source);
+
+}  // namespace aurum

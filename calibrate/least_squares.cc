@@ -1,0 +1,171 @@
+#include "calibrate/least_squares.h"
+
+#include <Eigen/Dense>
+#include <algorithm>
+#include <cassert>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+
+namespace aurum {
+namespace {
+
+constexpr int kReweightings = 6;
+constexpr double kErrorFloor = 0.01;  // below 1 % an error counts as a square again
+
+}  // namespace
+
+// Lawson and Hanson's active set (Solving Least Squares Problems, 1974, chapter 23), on the normal
+// equations as in Bro and De Jong (J. Chemometrics 11, 1997): the matrices here have hundreds of
+// rows but at most a dozen columns, so AᵀA is formed once and every step solves a system of a dozen
+// unknowns.
+//
+// All coefficients start at 0. The one whose growth would help most joins the free set; the free
+// set is solved without bounds; if a member turns negative, go only as far as the first that
+// reaches 0 and drop it. It ends because every solved free set lowers the residual, and there are
+// finitely many sets.
+std::vector<double> NonNegativeLeastSquares(const DesignMatrix& a, const std::vector<double>& b) {
+  assert(a.rows() == b.size());
+  const auto n = static_cast<Eigen::Index>(a.columns);
+  using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const Eigen::Map<const Matrix> matrix(a.values.data(), static_cast<Eigen::Index>(a.rows()), n);
+  const Eigen::Map<const Eigen::VectorXd> right(b.data(), static_cast<Eigen::Index>(b.size()));
+  Eigen::MatrixXd gram = matrix.transpose() * matrix;
+  Eigen::VectorXd target = matrix.transpose() * right;
+  // Columns differ by fifteen orders of magnitude (1 against FLOPs): scale them to length one.
+  Eigen::VectorXd scale(n);
+  for (Eigen::Index i = 0; i < n; ++i) {
+    scale[i] = gram(i, i) > 0 ? 1 / std::sqrt(gram(i, i)) : 0;
+  }
+  gram = scale.asDiagonal() * gram * scale.asDiagonal();
+  target = scale.asDiagonal() * target;
+
+  Eigen::VectorXd x = Eigen::VectorXd::Zero(n);
+  std::vector<bool> free(a.columns, false);
+  const double tolerance = 1e-12 * std::max(1.0, target.cwiseAbs().maxCoeff());
+  const auto solve_free = [&] {
+    std::vector<Eigen::Index> set;
+    for (Eigen::Index i = 0; i < n; ++i) {
+      if (free[static_cast<std::size_t>(i)]) set.push_back(i);
+    }
+    Eigen::VectorXd all = Eigen::VectorXd::Zero(n);
+    const Eigen::MatrixXd system = gram(set, set);
+    const Eigen::VectorXd part = target(set);
+    const Eigen::VectorXd solution = system.colPivHouseholderQr().solve(part);
+    for (std::size_t j = 0; j < set.size(); ++j)
+      all[set[j]] = solution[static_cast<Eigen::Index>(j)];
+    return all;
+  };
+  for (std::size_t round = 0; round < 3 * a.columns; ++round) {
+    const Eigen::VectorXd gradient = target - gram * x;
+    Eigen::Index entering = -1;
+    for (Eigen::Index i = 0; i < n; ++i) {
+      if (free[static_cast<std::size_t>(i)] || scale[i] == 0 || gradient[i] <= tolerance) continue;
+      if (entering < 0 || gradient[i] > gradient[entering]) entering = i;
+    }
+    if (entering < 0) break;
+    free[static_cast<std::size_t>(entering)] = true;
+    Eigen::VectorXd candidate = solve_free();
+    for (std::size_t guard = 0; guard <= a.columns; ++guard) {
+      double step = 1;
+      for (Eigen::Index i = 0; i < n; ++i) {
+        if (!free[static_cast<std::size_t>(i)] || candidate[i] > 0) continue;
+        const double distance = x[i] - candidate[i];
+        step = std::min(step, distance > 0 ? x[i] / distance : 0.0);
+      }
+      x += step * (candidate - x);
+      if (step == 1) break;
+      for (Eigen::Index i = 0; i < n; ++i) {
+        if (!free[static_cast<std::size_t>(i)] || x[i] > 1e-14) continue;
+        x[i] = 0;
+        free[static_cast<std::size_t>(i)] = false;
+      }
+      candidate = solve_free();
+    }
+  }
+  std::vector<double> result(a.columns);
+  for (std::size_t i = 0; i < a.columns; ++i) {
+    const auto at = static_cast<Eigen::Index>(i);
+    result[i] = std::max(0.0, x[at]) * scale[at];
+  }
+  return result;
+}
+
+std::vector<double> FitRelative(const DesignMatrix& a, const std::vector<double>& measured) {
+  const std::size_t rows = a.rows();
+  std::vector<double> weights(rows, 1.0);
+  std::vector<double> x;
+  for (int round = 0; round < kReweightings; ++round) {
+    DesignMatrix weighted(a.columns);
+    weighted.values.resize(a.values.size());
+    std::vector<double> ones(rows);
+    for (std::size_t i = 0; i < rows; ++i) {
+      const double factor = weights[i] / measured[i];
+      for (std::size_t j = 0; j < a.columns; ++j) {
+        weighted.values[i * a.columns + j] = a.values[i * a.columns + j] * factor;
+      }
+      ones[i] = weights[i];
+    }
+    x = NonNegativeLeastSquares(weighted, ones);
+    for (std::size_t i = 0; i < rows; ++i) {
+      const double* row = a.values.data() + i * a.columns;
+      const double predicted = std::inner_product(row, row + a.columns, x.begin(), 0.0);
+      const double error = std::abs(predicted / measured[i] - 1);
+      weights[i] = 1 / std::sqrt(std::max(error, kErrorFloor));
+    }
+  }
+  return x;
+}
+
+double MinimizeOnInterval(double low, double high, int grid, int refinements,
+                          const std::function<double(double)>& loss) {
+  double best = low;
+  double best_loss = loss(low);
+  const double step = (high - low) / (grid - 1);
+  for (int i = 1; i < grid; ++i) {
+    const double at = low + step * i;
+    const double value = loss(at);
+    if (value < best_loss) {
+      best_loss = value;
+      best = at;
+    }
+  }
+  double left = std::max(low, best - step);
+  double right = std::min(high, best + step);
+  constexpr double kGolden = 0.6180339887498949;
+  for (int i = 0; i < refinements; ++i) {
+    const double a = right - kGolden * (right - left);
+    const double b = left + kGolden * (right - left);
+    const double loss_a = loss(a);
+    const double loss_b = loss(b);
+    if (loss_a <= loss_b)
+      right = b;
+    else
+      left = a;
+    // The loss has kinks: never end on a point worse than one already seen.
+    if (std::min(loss_a, loss_b) < best_loss) {
+      best_loss = std::min(loss_a, loss_b);
+      best = loss_a <= loss_b ? a : b;
+    }
+  }
+  return best;
+}
+
+double MeanRelativeError(const std::vector<double>& predicted,
+                         const std::vector<double>& measured) {
+  assert(predicted.size() == measured.size() && !measured.empty());
+  double sum = 0;
+  for (std::size_t i = 0; i < measured.size(); ++i) sum += std::abs(predicted[i] / measured[i] - 1);
+  return sum / static_cast<double>(measured.size());
+}
+
+double RoundSignificant(double value, int digits) {
+  char text[64];
+  const auto end =
+      std::to_chars(text, text + sizeof text, value, std::chars_format::scientific, digits - 1).ptr;
+  double rounded = value;
+  std::from_chars(text, end, rounded);
+  return rounded;
+}
+
+}  // namespace aurum

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+namespace aurum {
+
+// A dense matrix of few columns, row by row.
+struct DesignMatrix {
+  std::size_t columns = 0;
+  std::vector<double> values;
+
+  explicit DesignMatrix(std::size_t column_count) : columns(column_count) {}
+  std::size_t rows() const { return columns == 0 ? 0 : values.size() / columns; }
+  double* AddRow() {
+    values.resize(values.size() + columns, 0.0);
+    return values.data() + values.size() - columns;
+  }
+};
+
+// argmin ‖A·x − b‖² over x ≥ 0. A column of zeros gets 0.
+std::vector<double> NonNegativeLeastSquares(const DesignMatrix& a, const std::vector<double>& b);
+
+// Fits x ≥ 0 so that A·x ≈ measured in *relative* error, near the mean absolute one: rows are
+// divided by the measured time, then reweighted a few times by 1/max(|error|, floor), which turns
+// squares into absolute values for all but the smallest errors. An outlier then weighs once, not
+// squared.
+std::vector<double> FitRelative(const DesignMatrix& a, const std::vector<double>& measured);
+
+// Minimum of a function of one variable over [low, high]: a grid of `grid` points, then golden
+// sections.
+double MinimizeOnInterval(double low, double high, int grid, int refinements,
+                          const std::function<double(double)>& loss);
+
+// Mean of |predicted/measured − 1|.
+double MeanRelativeError(const std::vector<double>& predicted, const std::vector<double>& measured);
+
+// Rounds to `digits` significant decimal digits, so that a file does not hang on the last bits.
+double RoundSignificant(double value, int digits = 5);
+
+}  // namespace aurum
