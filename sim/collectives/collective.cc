@@ -55,7 +55,7 @@ constexpr double kNetworkStepSoftware_s = 9.3e-6;
 constexpr double kNvLinkEfficiency = 0.8;
 constexpr double kPcieEfficiency = 0.76;
 // Past this many flows of one all-to-all, the partners in other domains are sampled.
-constexpr std::size_t kMostDirectFlows = std::size_t{1} << 18;
+constexpr std::size_t kMostDirectFlows = std::size_t{1} << 16;
 // Peers that an all-to-all of NCCL serves at the same time (assumed): its latency is that of ⌈peers
 // / 8⌉ rounds.
 constexpr int kPeersAtOnce = 8;

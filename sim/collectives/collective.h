@@ -50,7 +50,7 @@ double MeasuredNvLinkBandwidth(double compute_capability);
 // profile's measured envelope decides where it has the group size; elsewhere rings over the
 // cluster's routes (collective.cc has the equations). The flows of all groups share links; that
 // self-contention is in `seconds`. O(hops of the rings' edges + links of the cluster); all-to-all
-// O(ranks² · hops) up to 2^18 flows, past which the pairs between domains are sampled.
+// O(ranks² · hops) up to 2^16 flows, past which the pairs between domains are sampled.
 CollectiveCost PriceCollective(CollectiveKind kind, double bytes,
                                const std::vector<RankGroup>& groups, const Cluster& cluster,
                                const Profile& profile, const CollectiveOptions& options);
