@@ -1,0 +1,88 @@
+// The commands that show and bring in what scenarios name: topology, import, list, version.
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/io.h"
+#include "cli/version.h"
+#include "models/hf_import.h"
+#include "models/reader.h"
+#include "real/device_query.h"
+#include "sim/cost/profile.h"
+#include "sim/cost/stack.h"
+#include "topologies/cluster.h"
+#include "topologies/render.h"
+
+namespace aurum {
+
+ExitCode TopologyCommand(const Options& options, const std::string& name, const std::vector<int>& path) {
+  const Cluster cluster = ReadCluster(OpenCluster(name, options.data_root));
+  const bool json = options.format == Format::kJson || options.format == Format::kJsonLines;
+  for (const int gpu : path) {
+    if (gpu >= 0 && gpu < cluster.GpuCount()) continue;
+    ThrowInput(510, "cluster '" + cluster.name + "' has no GPU " + std::to_string(gpu),
+               "GPUs are numbered 0 to " + std::to_string(cluster.GpuCount() - 1), ExitCode::kUsage);
+  }
+  if (json) {
+    const Json out = path.empty() ? ClusterJson(cluster) : PathJson(cluster, path[0], path[1]);
+    WriteOutput(options, out.Dump(options.format == Format::kJson ? 2 : -1) + "\n");
+  } else if (path.empty()) {
+    WriteOutput(options, DrawCluster(cluster));
+  } else {
+    WriteOutput(options, DescribePath(cluster, path[0], path[1]));
+  }
+  return ExitCode::kOk;
+}
+
+ExitCode ImportCommand(const Options& options, const std::string& kind, const std::string& file) {
+  if (kind != "hf") {
+    const std::string nearest = NearestName(kind, {"hf"});
+    ThrowInput(2, "unknown kind of import: '" + kind + "'", nearest.empty() ? "known: hf" : "did you mean '" + nearest + "'?", ExitCode::kUsage);
+  }
+  const Model model = ImportHuggingFace(ReadJsonFile(file));
+  Narrate(options, fmt::format("{}: {} parameters in {} modules", model.name, ShowNumber(static_cast<double>(ModelParameters(model))), model.modules.size()));
+  for (const std::string& line : model.assumed) Narrate(options, "assumed: " + line);
+  for (const std::string& line : model.ignored) Narrate(options, "ignored: " + line);
+  WriteOutput(options, WriteModel(model).Dump(2) + "\n");
+  return ExitCode::kOk;
+}
+
+ExitCode ListCommand(const Options& options, const std::string& what) {
+  const std::vector<std::pair<std::string, std::vector<std::string>>> all = {
+      {"models", ModelCatalogue(options.data_root)},
+      {"clusters", ClusterCatalogue(options.data_root)},
+      {"profiles", ProfileCatalogue(options.data_root)},
+      {"stacks", StackCatalogue(options.data_root)},
+  };
+  std::vector<std::string> kinds;
+  for (const auto& [kind, names] : all) kinds.push_back(kind);
+  if (!what.empty() && std::find(kinds.begin(), kinds.end(), what) == kinds.end()) {
+    const std::string nearest = NearestName(what, kinds);
+    ThrowInput(2, "nothing to list under '" + what + "'", nearest.empty() ? "models, clusters, profiles or stacks" : "did you mean '" + nearest + "'?",
+               ExitCode::kUsage);
+  }
+  Json out = Json::Object();
+  Table table({"kind", "name"}, "<<");
+  for (const auto& [kind, names] : all) {
+    if (!what.empty() && what != kind) continue;
+    Json array = Json::Array();
+    for (const std::string& name : names) {
+      array.Append(name);
+      table.Row({kind, name});
+    }
+    out.Set(kind, std::move(array));
+  }
+  const bool json = options.format == Format::kJson || options.format == Format::kJsonLines;
+  WriteOutput(options, json ? out.Dump(options.format == Format::kJson ? 2 : -1) + "\n" : table.As(options.format));
+  return ExitCode::kOk;
+}
+
+ExitCode VersionCommand(const Options& options) {
+  WriteOutput(options, fmt::format("aurum {}\ndevices: {}\ndata: {}\n", kToolVersion, AttachedDevices(), options.data_root));
+  return ExitCode::kOk;
+}
+
+}  // namespace aurum

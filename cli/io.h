@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/options.h"
+#include "sim/core/json.h"
+
+namespace aurum {
+
+// The only place that prints. Data goes to -o or stdout, narration to stderr.
+void WriteOutput(const Options& options, std::string_view text);
+void Narrate(const Options& options, std::string_view line);
+void PrintDiagnostic(const Options& options, const Diagnostic& diagnostic);
+void PrintWarnings(const Options& options, const std::vector<Diagnostic>& warnings);
+
+// The scenario file with --profile and --set applied, in that order.
+JsonDocument OpenScenario(const Options& options, const std::string& file);
+
+// Plain text in columns, the first left-aligned, the others as given ('<' or '>'); the header is underlined.
+class Table {
+ public:
+  Table(std::vector<std::string> header, std::string align);
+  void Row(std::vector<std::string> cells);
+  std::string Text() const;
+  std::string Csv() const;
+  std::string Markdown() const;
+  std::string As(Format format) const;
+
+ private:
+  std::vector<std::string> header_;
+  std::string align_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// Three significant digits with the unit that suits: "12.3 ms", "4.56 s", "1.20 TB".
+std::string ShowSeconds(double seconds);
+std::string ShowBytes(double bytes);       // binary: GiB
+std::string ShowRate(double bytes_per_s);  // decimal: GB/s
+std::string ShowNumber(double value);      // three significant digits, thousands separated
+std::string ShowPercent(double share);
+
+}  // namespace aurum

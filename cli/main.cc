@@ -1,0 +1,196 @@
+#include <CLI/CLI.hpp>
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/io.h"
+#include "cli/version.h"
+
+namespace aurum {
+namespace {
+
+// Where the catalogues are: AURUM_DATA, else beside an installed binary (../share/aurum), else the source tree.
+std::string DataRoot(const char* argv0) {
+  namespace fs = std::filesystem;
+  if (const char* given = std::getenv("AURUM_DATA"); given != nullptr && *given != '\0') return given;
+  std::error_code error;
+  fs::path self = fs::read_symlink("/proc/self/exe", error);
+  if (error) self = argv0;
+  const fs::path shared = self.parent_path() / ".." / "share" / "aurum";
+  if (fs::exists(shared / "models", error)) return fs::weakly_canonical(shared, error).string();
+  return kSourceDataRoot;
+}
+
+std::string Quoted(const std::string& word) {
+  const bool plain = !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./:,+@%") == std::string::npos;
+  if (plain) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+// CLI11 reports an unknown command as unexpected arguments; name the nearest one.
+std::string CommandHelp(const CLI::App& app, const std::vector<std::string>& words) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands({})) names.push_back(sub->get_name());
+  for (const std::string& word : words) {
+    if (word.empty() || word[0] == '-') continue;
+    const std::string nearest = NearestName(word, names);
+    return nearest.empty() || nearest == word ? "aurum --help lists the commands" : "did you mean '" + nearest + "'?";
+  }
+  return "aurum --help lists the commands";
+}
+
+int Main(int argc, char** argv) {
+  Options options;
+  options.data_root = DataRoot(argv[0]);
+  std::vector<std::string> words;
+  for (int i = 1; i < argc; ++i) words.emplace_back(argv[i]);
+  options.command_line = "aurum";
+  for (const std::string& word : words) options.command_line += " " + Quoted(word);
+
+  CLI::App app{"Aurum: what would this multimodal training plan cost, and what limits it?", "aurum"};
+  app.require_subcommand(0, 1);
+  app.option_defaults()->always_capture_default(false);
+  bool version = false, json = false, no_progress = false;
+  std::string format, level = "analytic", color = "auto", combine = "max", profile;
+  app.add_flag("--version", version, "version, build and attached devices");
+
+  const auto common = [&](CLI::App* command) {
+    command->add_flag("--json", json, "one JSON document on standard output");
+    command->add_option("--format", format, "table, json, jsonl, csv or md")->check(CLI::IsMember({"table", "json", "jsonl", "csv", "md"}));
+    command->add_option("-o,--output", options.output, "write here instead of standard output");
+    command->add_flag("-q,--quiet", options.quiet, "no narration and no warnings");
+    command->add_option("--color", color, "auto, always or never (NO_COLOR is respected)")->check(CLI::IsMember({"auto", "always", "never"}));
+  };
+  const auto scenario_options = [&](CLI::App* command) {
+    command->add_option("--set", options.set, "path=value in the scenario, dotted or JSON pointer; repeatable")->allow_extra_args(false);
+    command->add_option("--profile", profile, "use this profile: a name or a file");
+    command->add_option("--level", level, "analytic (max-plus) or flow (events with max-min sharing)")->check(CLI::IsMember({"analytic", "flow"}));
+    command->add_option("--combine", combine, "of the golden formula: max, sum or critical_path")->check(CLI::IsMember({"max", "sum", "critical_path"}));
+    command->add_option("--alpha", options.weights.alpha, "of the golden formula: exposed share of Comm")->check(CLI::Range(0.0, 1.0));
+    command->add_option("--beta", options.weights.beta, "of the golden formula: weight of P_align")->check(CLI::Range(0.0, 1e6));
+  };
+
+  std::string scenario, cluster, what, kind, file;
+  std::vector<std::string> vary, inputs;
+  std::vector<int> path;
+
+  CLI::App* simulate = app.add_subcommand("simulate", "one step: time, throughput, memory, what limits it");
+  simulate->add_option("scenario", scenario, "scenario file")->required();
+  simulate->add_flag("--dry-run", options.dry_run, "validate only");
+  common(simulate);
+  scenario_options(simulate);
+
+  CLI::App* sweep = app.add_subcommand("sweep", "all points of the scenario's axes into a database; an interrupted one goes on");
+  sweep->add_option("scenario", scenario, "scenario file")->required();
+  sweep->add_option("--vary", vary, "path=a,b,c or path=lo:hi:step or path=lo:hi:*factor; repeatable")->allow_extra_args(false);
+  sweep->add_option("-j,--jobs", options.jobs, "threads (default: one per core)")->check(CLI::Range(0, 4096));
+  sweep->add_flag("--dry-run", options.dry_run, "validate and count the points only");
+  sweep->add_flag("--no-progress", no_progress, "no progress line");
+  common(sweep);
+  scenario_options(sweep);
+
+  CLI::App* report = app.add_subcommand("report", "a report of results, a sweep or a scenario: .html, .md or .csv");
+  report->add_option("inputs", inputs, "RUN.db, RESULT.json or SCENARIO.json; several are joined")->required();
+  common(report);
+
+  CLI::App* formula = app.add_subcommand("formula", "the golden formula's terms beside the simulation");
+  formula->add_option("scenario", scenario, "scenario file")->required();
+  common(formula);
+  scenario_options(formula);
+
+  CLI::App* topology = app.add_subcommand("topology", "draws a cluster, its paths and GB/s");
+  topology->add_option("cluster", cluster, "name or file")->required();
+  topology->add_option("--path", path, "two GPUs: every hop between them")->expected(2);
+  common(topology);
+
+  CLI::App* import_command = app.add_subcommand("import", "turns other tools' files into Aurum's");
+  import_command->add_option("kind", kind, "hf: a Hugging Face config.json")->required();
+  import_command->add_option("file", file, "the file to read")->required();
+  common(import_command);
+
+  CLI::App* list = app.add_subcommand("list", "names in the catalogue: models, clusters, profiles, stacks");
+  list->add_option("what", what, "models, clusters, profiles or stacks; all if left out");
+  common(list);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(app.help().c_str(), stdout);
+    return static_cast<int>(ExitCode::kOk);
+  } catch (const CLI::ParseError& error) {
+    Diagnostic d;
+    d.code = 1;
+    d.message = error.what();
+    d.help = app.get_subcommands().empty() ? CommandHelp(app, words)
+                                           : "aurum " + app.get_subcommands().front()->get_name() + " --help shows what it takes";
+    PrintDiagnostic(options, d);
+    return static_cast<int>(ExitCode::kUsage);
+  }
+
+  const char* no_color = std::getenv("NO_COLOR");
+  options.color_errors = color == "always" || (color == "auto" && (no_color == nullptr || *no_color == '\0') && isatty(STDERR_FILENO) != 0);
+  options.progress = !no_progress && !options.quiet;
+  options.level = level == "flow" ? Level::kFlow : Level::kAnalytic;
+  options.weights.combine = combine == "sum" ? Combine::kSum : combine == "critical_path" ? Combine::kCriticalPath : Combine::kMax;
+  if (!profile.empty()) options.profile = profile;
+  if (json || format == "json") options.format = Format::kJson;
+  if (format == "jsonl") options.format = Format::kJsonLines;
+  if (format == "csv") options.format = Format::kCsv;
+  if (format == "md") options.format = Format::kMarkdown;
+
+  try {
+    ExitCode code = ExitCode::kOk;
+    if (version) {
+      code = VersionCommand(options);
+    } else if (simulate->parsed()) {
+      code = SimulateCommand(options, scenario);
+    } else if (sweep->parsed()) {
+      code = SweepCommand(options, scenario, vary);
+    } else if (report->parsed()) {
+      code = ReportCommand(options, inputs);
+    } else if (formula->parsed()) {
+      code = FormulaCommand(options, scenario);
+    } else if (topology->parsed()) {
+      code = TopologyCommand(options, cluster, path);
+    } else if (import_command->parsed()) {
+      code = ImportCommand(options, kind, file);
+    } else if (list->parsed()) {
+      code = ListCommand(options, what);
+    } else {
+      std::fputs(app.help().c_str(), stderr);
+      code = ExitCode::kUsage;
+    }
+    return static_cast<int>(code);
+  } catch (const InputError& error) {
+    if (options.format == Format::kJson || options.format == Format::kJsonLines) {
+      Json out = Json::Object();
+      out.Set("schema", "aurum.error/1");
+      out.Set("error", DiagnosticJson(error.diagnostic()));
+      std::puts(out.Dump(options.format == Format::kJson ? 2 : -1).c_str());
+    }
+    PrintDiagnostic(options, error.diagnostic());
+    return static_cast<int>(error.exit_code());
+  }
+}
+
+}  // namespace
+}  // namespace aurum
+
+int main(int argc, char** argv) {
+  try {
+    return aurum::Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error[E0000]: internal error: %s\nhelp: this is a fault of Aurum, not of your input; please report the command and its files\n", error.what());
+    return static_cast<int>(aurum::ExitCode::kInternal);
+  }
+}

@@ -1,0 +1,313 @@
+#include "reports/island.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "reports/grid.h"
+#include "reports/timeline.h"
+#include "sim/core/units.h"
+
+namespace aurum {
+namespace {
+
+constexpr double kConfidence = 0.9;
+constexpr std::size_t kMemorySamples = 400;
+
+double Round(double value) { return RoundSignificant(value, 4); }
+double Seconds6(double seconds) { return RoundSignificant(seconds, 6); }
+
+std::string ShowTime(double seconds) {
+  if (seconds >= 1) return fmt::format("{:.2f} s", seconds);
+  return fmt::format("{:.1f} ms", seconds * 1e3);
+}
+
+Json BreakdownJson(const TimeBreakdown& time) {
+  Json out = Json::Object();
+  out.Set("compute_s", Seconds6(time.compute_s));
+  out.Set("exposed_comm_s", Seconds6(time.exposed_comm_s));
+  out.Set("bubble_s", Seconds6(time.bubble_s));
+  out.Set("alignment_wait_s", Seconds6(time.alignment_wait_s));
+  out.Set("data_wait_s", Seconds6(time.data_wait_s));
+  out.Set("optimizer_s", Seconds6(time.optimizer_s));
+  return out;
+}
+
+double PartOf(const TimeBreakdown& t, Limit limit) {
+  switch (limit) {
+    case Limit::kCompute: return t.compute_s + t.optimizer_s + t.data_wait_s;
+    case Limit::kNetwork: return t.exposed_comm_s;
+    case Limit::kAlignment: return t.alignment_wait_s;
+    case Limit::kPipeline: return t.bubble_s;
+  }
+  return 0;
+}
+
+Json VerdictJson(const Evaluation& e) {
+  const double step = e.StepSeconds(), band = e.scenario.profile->error_band;
+  const ClassMemory& heaviest = e.memory.Heaviest();
+  const Limit limit = WhatLimits(e.Time());
+  Json out = Json::Object();
+  out.Set("fits", e.memory.fits);
+  out.Set("peak_gib", Round(heaviest.peak_bytes / kGiB));
+  out.Set("peak_low_gib", Round(e.memory.low_bytes / kGiB));
+  out.Set("peak_high_gib", Round(e.memory.high_bytes / kGiB));
+  out.Set("device_usable_gib", Round(e.memory.device_bytes / kGiB));
+  out.Set("heaviest_rank", e.program.classes[static_cast<std::size_t>(e.memory.heaviest)].name);
+  out.Set("step_time_s", Seconds6(step));
+  out.Set("step_time_low_s", Seconds6(step * (1 - band)));
+  out.Set("step_time_high_s", Seconds6(step * (1 + band)));
+  out.Set("tokens_per_s", Round(TokensPerStep(e.scenario) / step));
+  out.Set("tokens_per_s_per_gpu", Round(TokensPerStep(e.scenario) / step / e.scenario.cluster->GpuCount()));
+  out.Set("samples_per_s", Round(static_cast<double>(e.scenario.workload.global_batch_size) / step));
+  out.Set("mfu", Round(ModelFlopsUtilisation(e)));
+  out.Set("limiting_resource", LimitName(limit));
+  out.Set("limiting_detail", fmt::format("{:.0f} % of the step on {}", 100 * PartOf(e.Time(), limit) / step,
+                                         e.program.classes[static_cast<std::size_t>(e.outcome.busiest_class)].name));
+  return out;
+}
+
+// A fix or a what-if: the scenario with one thing changed, evaluated again. Nothing if it is no valid scenario.
+std::optional<Evaluation> With(const JsonDocument& document, const std::string& path, Json value, InputCache* cache, Level level) {
+  JsonDocument changed = document;
+  try {
+    SetPath(&changed, path, std::move(value), "what-if " + path);
+    return Evaluate(ReadScenario(changed, cache), level);
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+Json FixesJson(const Evaluation& e, const JsonDocument& document, InputCache* cache) {
+  struct Candidate {
+    std::string fix, path;
+    Json value;
+  };
+  std::vector<Candidate> candidates;
+  const Plan& plan = e.scenario.plan;
+  if (e.scenario.workload.task == Task::kTrain) {
+    if (plan.recompute != Recompute::kFull) candidates.push_back({"recompute every layer in backward", "plan.recompute", Json("full")});
+    if (plan.recompute == Recompute::kNone) candidates.push_back({"recompute attention in backward", "plan.recompute", Json("selective")});
+    if (plan.sharding == Sharding::kDdp) candidates.push_back({"shard the optimizer (ZeRO-1)", "plan.sharding", Json("zero1")});
+    if (plan.sharding != Sharding::kFsdp) candidates.push_back({"shard parameters, gradients and optimizer (FSDP)", "plan.sharding", Json("fsdp")});
+  }
+  if (plan.micro_batch_size > 1) candidates.push_back({"halve the micro-batch", "plan.micro_batch_size", Json(plan.micro_batch_size / 2)});
+  const std::string tp = "plan." + e.scenario.model->Backbone().name + ".tp";
+  candidates.push_back({"double tensor parallelism", tp, Json(plan.tp * 2)});
+  struct Fix {
+    double cost = 0;
+    Json json;
+  };
+  std::vector<Fix> fixes;
+  for (Candidate& candidate : candidates) {
+    const std::string set = candidate.path + "=" + (candidate.value.IsString() ? candidate.value.AsString() : candidate.value.Dump());
+    const auto other = With(document, candidate.path, std::move(candidate.value), cache, e.outcome.level);
+    if (!other) continue;
+    const double saves = (e.memory.Heaviest().peak_bytes - other->memory.Heaviest().peak_bytes) / kGiB;
+    if (saves < 0.05) continue;
+    const double delta = other->StepSeconds() - e.StepSeconds();
+    Json json = Json::Object();
+    json.Set("fix", candidate.fix);
+    json.Set("set", set);
+    json.Set("saves_gib", Round(saves));
+    json.Set("step_time_delta_s", Seconds6(delta));
+    json.Set("note", other->memory.fits ? "fits" : "still does not fit");
+    fixes.push_back({delta / saves, std::move(json)});
+  }
+  std::stable_sort(fixes.begin(), fixes.end(), [](const Fix& a, const Fix& b) { return a.cost < b.cost; });
+  Json out = Json::Array();
+  for (Fix& fix : fixes) out.Append(std::move(fix.json));
+  return out;
+}
+
+Json MemoryJson(const Evaluation& e, const JsonDocument& document, InputCache* cache) {
+  const ClassMemory& memory = e.memory.Heaviest();
+  // As many samples as a page can carry; a sample keeps the largest total of the events that it stands for.
+  std::vector<std::size_t> kept;
+  const std::size_t n = memory.times.size();
+  const std::size_t stride = std::max<std::size_t>(1, (n + kMemorySamples - 1) / kMemorySamples);
+  const auto total = [&](std::size_t i) { return memory.activations[i] + memory.logits[i] + memory.communication[i]; };
+  for (std::size_t i = 0; i < n; i += stride) {
+    std::size_t best = i;
+    for (std::size_t j = i; j < std::min(n, i + stride); ++j) {
+      if (total(j) > total(best)) best = j;
+    }
+    kept.push_back(best);
+  }
+  std::vector<double> times{0};
+  std::vector<double> activations{0}, logits{0}, communication{0};
+  for (const std::size_t i : kept) {
+    if (memory.times[i] == Time{0} && times.size() == 1) {
+      activations[0] = memory.activations[i];
+      logits[0] = memory.logits[i];
+      communication[0] = memory.communication[i];
+      continue;
+    }
+    times.push_back(Seconds6(Seconds(memory.times[i])));
+    activations.push_back(memory.activations[i]);
+    logits.push_back(memory.logits[i]);
+    communication.push_back(memory.communication[i]);
+  }
+  times.push_back(Seconds6(e.StepSeconds()));
+  activations.push_back(activations.back());
+  logits.push_back(logits.back());
+  communication.push_back(communication.back());
+  double moving_communication = 0;
+  for (const double bytes : memory.communication) moving_communication = std::max(moving_communication, bytes);
+
+  Json components = Json::Array();
+  for (int i = 0; i < kMemoryComponents; ++i) {
+    const auto component = static_cast<MemoryComponent>(i);
+    const double constant = memory.at_peak[static_cast<std::size_t>(i)];
+    if (constant <= 0) continue;
+    std::vector<double> gib;
+    for (std::size_t t = 0; t < times.size(); ++t) {
+      double bytes = constant;
+      if (component == MemoryComponent::kActivations) bytes = activations[t];
+      if (component == MemoryComponent::kLogits) bytes = logits[t];
+      if (component == MemoryComponent::kCommunication) bytes = constant - moving_communication + communication[t];
+      gib.push_back(Round(bytes / kGiB));
+    }
+    Json entry = Json::Object();
+    entry.Set("name", MemoryComponentName(component));
+    entry.Set("gib", Json::Numbers(gib));
+    components.Append(std::move(entry));
+  }
+  Json out = Json::Object();
+  out.Set("rank", e.program.classes[static_cast<std::size_t>(e.memory.heaviest)].name);
+  out.Set("device_gib", Round(e.memory.device_bytes / kGiB));
+  out.Set("usable_gib", Round(e.memory.device_bytes / kGiB));
+  out.Set("t_s", Json::Numbers(times));
+  out.Set("components", std::move(components));
+  Json peak = Json::Object();
+  peak.Set("t_s", Seconds6(Seconds(memory.peak_time)));
+  peak.Set("gib", Round(memory.peak_bytes / kGiB));
+  peak.Set("low_gib", Round(e.memory.low_bytes / kGiB));
+  peak.Set("high_gib", Round(e.memory.high_bytes / kGiB));
+  peak.Set("at", memory.at);
+  out.Set("peak", std::move(peak));
+  out.Set("fixes", FixesJson(e, document, cache));
+  return out;
+}
+
+// What 10 % more and 10 % less of each resource does to the step.
+Json SensitivitiesJson(const Evaluation& e, const JsonDocument& document, InputCache* cache) {
+  Json out = Json::Array();
+  const auto add = [&](const std::string& resource, double value, const std::string& unit, const std::string& path, double up, double down) {
+    const auto more = With(document, path, Json(up), cache, e.outcome.level);
+    const auto less = With(document, path, Json(down), cache, e.outcome.level);
+    if (!more || !less) return;
+    Json json = Json::Object();
+    json.Set("resource", resource);
+    json.Set("value", Round(value));
+    json.Set("unit", unit);
+    json.Set("step_time_delta_up_s", Seconds6(more->StepSeconds() - e.StepSeconds()));
+    json.Set("step_time_delta_down_s", Seconds6(less->StepSeconds() - e.StepSeconds()));
+    json.Set("provenance", ProvenanceName(e.program.provenance));
+    json.Set("note", "simulated again with 10 % more and 10 % less");
+    out.Append(std::move(json));
+  };
+  const double flops = e.program.own_flops_per_token * e.program.flops_scale / kGiga;
+  // 10 % more FLOP/s is the same work in 1/1.1 of the kernel time.
+  add("GPU FLOP/s (GEMM and attention)", e.scenario.profile->device.peak_bf16_flops / kTera, "TFLOP/s", "what_if.flops_gflop_per_token", flops / 1.1, flops / 0.9);
+  double nvlink = 0, pcie = 0, network = 0;
+  for (const Link& link : e.scenario.cluster->links()) {
+    double& most = link.kind == LinkKind::kNvLink ? nvlink : link.kind == LinkKind::kNetwork ? network : pcie;
+    most = std::max(most, link.bandwidth_bytes_per_s);
+  }
+  const WhatIf& w = e.scenario.what_if;
+  if (e.scenario.cluster->GpuCount() > 1) {
+    if (nvlink > 0) add("NVLink", nvlink / kGiga, "GB/s", "what_if.nvlink_factor", w.nvlink_factor * 1.1, w.nvlink_factor * 0.9);
+    if (pcie > 0) add("PCIe", pcie / kGiga, "GB/s", "what_if.pcie_factor", w.pcie_factor * 1.1, w.pcie_factor * 0.9);
+    if (network > 0 && e.scenario.cluster->nodes > 1) add("network", network / kGiga, "GB/s", "what_if.network_factor", w.network_factor * 1.1, w.network_factor * 0.9);
+  }
+  return out;
+}
+
+Json Facts(const Evaluation& e) {
+  const Scenario& s = e.scenario;
+  Json facts = Json::Array();
+  const auto fact = [&](const char* name, const std::string& text) { facts.Append(Json::Array({Json(name), Json(text)})); };
+  fact("Model", fmt::format("{}, {:.2f} B parameters", s.model->name, static_cast<double>(ModelParameters(*s.model)) / 1e9));
+  fact("Cluster", fmt::format("{}: {} × {}", s.cluster->name, s.cluster->GpuCount(), s.cluster->gpu.name));
+  fact("Profile", fmt::format("{} ({})", s.profile->name, ProvenanceName(s.profile->provenance)));
+  fact("Stack", s.stack->name);
+  fact("Plan", fmt::format("tp {}, pp {}, dp {}; micro-batch {} × {}", s.plan.tp, s.plan.pp, s.plan.dp, s.plan.micro_batch_size, s.plan.micro_batches));
+  fact("Sample", fmt::format("{:.0f} tokens, {:.0f} of them from media", s.sample.backbone_tokens, s.sample.cross_modal_tokens));
+  fact("Level", e.outcome.level == Level::kFlow ? "flow: events with max-min sharing of links" : "analytic: max-plus, collectives undisturbed");
+  fact("Signature", e.outcome.signature);
+  return facts;
+}
+
+}  // namespace
+
+Json EvaluationIsland(const Evaluation& e, const JsonDocument& document, InputCache* cache, const ReportOrigin& origin) {
+  const Scenario& s = e.scenario;
+  const double step = e.StepSeconds();
+  const TimeBreakdown& t = e.Time();
+  const ClassMemory& heaviest = e.memory.Heaviest();
+  const Limit limit = WhatLimits(t);
+  Json island = Json::Object();
+  island.Set("schema", "aurum.report/1");
+  island.Set("tool_version", origin.tool_version);
+  island.Set("run_id", e.outcome.signature);
+  island.Set("generated_at", origin.generated_at);
+  island.Set("title", s.name.empty() ? s.model->name + " on " + s.cluster->name : s.name);
+  island.Set("question", s.question.empty() ? "How long is a step, does it fit, and what limits it?" : s.question);
+  const std::string memory_words = fmt::format("{:.1f} of {:.1f} GiB", heaviest.peak_bytes / kGiB, e.memory.device_bytes / kGiB);
+  const std::string fit_words = !e.memory.fits ? "It does not fit: " : e.memory.at_risk ? "It fits, but at risk: " : "It fits: ";
+  island.Set("answer", fmt::format("{}{} on {}. {} {}, and {} limits it.", fit_words, memory_words,
+                                   e.program.classes[static_cast<std::size_t>(e.memory.heaviest)].name,
+                                   e.memory.fits ? "A step takes" : "If it fitted, a step would take", ShowTime(step), LimitName(limit)));
+  island.Set("confidence", kConfidence);
+  island.Set("hardware", fmt::format("{} × {} ({})", s.cluster->GpuCount(), s.cluster->gpu.name, s.cluster->name));
+  island.Set("command", origin.command);
+  island.Set("facts", Facts(e));
+  Json findings = Json::Object();
+  const double comm = t.exposed_comm_s + t.alignment_wait_s;
+  findings.Set("timeline", fmt::format("On {}, {:.0f} % of the step is compute, {:.1f} % waits for communication, {:.1f} % is pipeline bubble and {:.1f} % waits for another modality's tokens.",
+                                       e.program.classes[static_cast<std::size_t>(e.outcome.busiest_class)].name, 100 * t.compute_s / step, 100 * t.exposed_comm_s / step,
+                                       100 * t.bubble_s / step, 100 * t.alignment_wait_s / step));
+  std::size_t largest = 0;
+  for (std::size_t i = 1; i < heaviest.at_peak.size(); ++i) {
+    if (heaviest.at_peak[i] > heaviest.at_peak[largest]) largest = i;
+  }
+  findings.Set("memory", fmt::format("The peak comes at {}; {} take {:.0f} % of it.", heaviest.at, MemoryComponentName(static_cast<MemoryComponent>(largest)),
+                                     100 * heaviest.at_peak[largest] / heaviest.peak_bytes));
+  findings.Set("sensitivity", comm / step < 0.05 ? fmt::format("Faster links buy little here: {:.1f} % of the step is exposed communication.", 100 * comm / step)
+                                                 : fmt::format("{:.0f} % of the step is exposed communication.", 100 * comm / step));
+  island.Set("findings", std::move(findings));
+  island.Set("verdict", VerdictJson(e));
+  island.Set("time", BreakdownJson(t));
+  island.Set("timeline", TimelineJson(e));
+  island.Set("memory", MemoryJson(e, document, cache));
+  island.Set("sensitivities", SensitivitiesJson(e, document, cache));
+  Json warnings = Json::Array();
+  for (const Diagnostic& warning : s.warnings) {
+    Json entry = Json::Object();
+    entry.Set("code", warning.CodeName());
+    entry.Set("text", warning.message + (warning.help.empty() ? "" : ". " + warning.help));
+    entry.Set("where", warning.where.pointer);
+    warnings.Append(std::move(entry));
+  }
+  island.Set("warnings", std::move(warnings));
+  Json assumptions = Json::Array();
+  const auto assume = [&](const std::string& what, const std::string& value, Provenance provenance) {
+    Json entry = Json::Object();
+    entry.Set("what", what);
+    entry.Set("value", value);
+    entry.Set("provenance", ProvenanceName(provenance));
+    assumptions.Append(std::move(entry));
+  };
+  assume("kernel and collective costs", s.profile->name + ": " + s.profile->description, s.profile->provenance);
+  assume("training GEMMs against short bursts", fmt::format("× {:.2f} ({})", s.profile->sustained_factor, s.profile->sustained_source), Provenance::kCalibrated);
+  assume("software stack", s.stack->name + ": " + s.stack->description, s.stack->provenance);
+  assume("links of the cluster", s.cluster->source, s.cluster->provenance);
+  for (const std::string& line : s.model->assumed) assume("model", line, Provenance::kAssumed);
+  island.Set("assumptions", std::move(assumptions));
+  return island;
+}
+
+}  // namespace aurum

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "sim/core/json.h"
+#include "sim/study/evaluate.h"
+
+namespace aurum {
+
+// What every island says about how it came to be.
+struct ReportOrigin {
+  std::string tool_version;
+  std::string command;
+  std::string generated_at;  // ISO 8601, UTC
+};
+
+// The island (aurum.report/1, see reports/README.md) of one scenario: verdict, time, timeline of one step, memory over the step
+// with fixes, what 10 % more of each resource buys, warnings, assumptions. `document` is the scenario as it was evaluated; fixes
+// and sensitivities come from evaluating it again with one thing changed.
+Json EvaluationIsland(const Evaluation& evaluation, const JsonDocument& document, InputCache* cache, const ReportOrigin& origin);
+
+}  // namespace aurum

@@ -1,0 +1,114 @@
+// The JSON island: what `aurum report` writes into <script id="aurum-data">. reports/README.md says what each field means
+// and docs/schema/report.schema.json checks it; the three change together.
+// Every figure carries its unit in the key; intervals are *_low / *_high at `confidence`, and absent where none is known.
+
+export type Provenance = "measured" | "calibrated" | "datasheet" | "assumed";
+
+export interface Breakdown {
+  compute_s: number; exposed_comm_s: number; bubble_s: number;
+  alignment_wait_s: number; data_wait_s: number; optimizer_s: number;
+}
+
+export interface Verdict {
+  fits: boolean; peak_gib: number; peak_low_gib?: number; peak_high_gib?: number; device_usable_gib: number; heaviest_rank: string;
+  step_time_s: number; step_time_low_s?: number; step_time_high_s?: number;
+  tokens_per_s: number; tokens_per_s_per_gpu: number; samples_per_s: number; mfu: number;
+  limiting_resource: string; limiting_detail: string;
+}
+
+export interface Axes { flops_gflop_per_token: number[]; comm_bw_gb_per_s: number[]; align_ratio: number[] }
+export type AxisName = keyof Axes;
+
+/**
+ * One figure over all points of a grid, in the smallest of three forms:
+ * every point, last axis fastest; or only over the axes that it depends on (in grid order); or runs of [value, length].
+ */
+export type Field<T = number> = T[] | { axes: AxisName[]; values: T[] } | { runs: [T, number][] };
+
+/** The formula and the simulation at exactly the operating point, which need not lie on the grid. */
+export interface OperatingPoint {
+  simulated_step_time_s: number | null; formula_step_time_s: number;
+  terms: { f_over_b_s: number[]; g_over_c_s: number[]; alpha_comm_s: number[] }; // [k]
+  beta_p_align_s: number; limit: number; reason: number;                          // indices into `limits`, `reasons`
+}
+
+/** One model on one cluster. */
+export interface SweepModel {
+  id: string; name: string; cluster: string;
+  axes?: Axes;                                            // absent: those of the sweep
+  own_gflop_per_token: number;
+  reference: { flops: number; bw: number; mar: number };  // the operating point
+  at_reference?: OperatingPoint;                          // absent: the grid point nearest to `reference` stands for it
+  modalities: string[];                                   // k, in the order of `terms`
+  simulated_step_time_s: Field<number | null>;            // null: this point failed
+  formula_step_time_s: Field;
+  terms: { f_over_b_s: Field[]; g_over_c_s: Field[]; alpha_comm_s: Field[] }; // [k]
+  beta_p_align_s: Field;
+  limit: Field;                                           // index into `limits`
+  reason: Field;                                          // index into `reasons`
+  inside_share: number; median_gap: number; p90_gap: number;
+}
+
+export interface Fit {
+  alpha: number; alpha_low?: number; alpha_high?: number; beta: number; beta_low?: number; beta_high?: number;
+  r2: number; points: number; combine: string;
+}
+
+export interface Sweep {
+  axes?: Axes; limits: string[]; reasons: string[]; tolerance: number; fit?: Fit; models: SweepModel[];
+}
+
+export interface PlanRow {
+  id: string; name: string; plan: Record<string, string | number>;
+  step_time_s: number; step_time_low_s?: number; step_time_high_s?: number;
+  tokens_per_s_per_gpu: number; mfu: number; time: Breakdown;
+  peak_gib: number; peak_low_gib?: number; peak_high_gib?: number;
+  memory_trace_gib?: number[]; cause?: string; provenance: Provenance;
+}
+export interface Rejected { name: string; peak_gib: number | null; code: string; reason: string }
+export interface Plans { baseline?: string; chosen: string; considered: number; rows: PlanRow[]; rejected: Rejected[] }
+
+/** [class, lane, kind, start_s, end_s, microbatch, bytes, critical] */
+export type TimelineEvent = [number, "main" | "tp" | "pp" | "dp", string, number, number, number | null, number | null, 0 | 1];
+
+export interface Timeline {
+  step_time_s: number;
+  classes: { name: string; ranks: string; count: number; layers?: string }[];
+  columns: string[]; events: TimelineEvent[];
+}
+
+export interface Memory {
+  rank: string; device_gib: number; usable_gib: number; t_s: number[];
+  components: { name: string; gib: number[] }[];
+  peak: { t_s: number; gib: number; low_gib?: number; high_gib?: number; at: string };
+  fixes: { fix: string; set: string; saves_gib: number; step_time_delta_s: number; note: string }[];
+}
+
+export interface ValidationRow {
+  id: string; metric: string; source: string; what: string;
+  measured: number; predicted: number; relative_error: number; likely_cause?: string;
+}
+export interface Score {
+  n: number; skipped: number; mape: number; median_ape: number; p90_ape: number; bias: number;
+  kendall_tau?: number | null; coverage_90?: number | null;
+}
+export interface Validation { metrics: Record<string, Score>; rows: ValidationRow[] }
+
+export interface Sensitivity {
+  resource: string; value: number; unit: string;
+  step_time_delta_up_s: number; step_time_delta_down_s: number; half_width_s?: number;
+  provenance: Provenance; note: string;
+}
+
+export interface Report {
+  schema: "aurum.report/1"; synthetic?: boolean; tool_version: string; run_id: string; generated_at: string;
+  title: string; question: string; answer: string; confidence?: number;
+  hardware: string; command: string; facts: [string, string][];
+  findings: Partial<Record<string, string>>;
+  // A section whose data is absent is left out, with its entry in the navigation. verdict and time come together;
+  // plans, memory and sensitivities need them.
+  verdict?: Verdict; time?: Breakdown;
+  sweep?: Sweep; plans?: Plans; timeline?: Timeline; memory?: Memory; validation?: Validation; sensitivities?: Sensitivity[];
+  warnings: { code: string; text: string; where: string }[];
+  assumptions: { what: string; value: string; provenance: Provenance; effect_on_step?: number | null }[];
+}

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "models/model.h"
+#include "sim/core/json.h"
+#include "sim/cost/profile.h"
+#include "sim/cost/stack.h"
+#include "sim/plan/plan.h"
+#include "sim/workload/workload.h"
+#include "topologies/cluster.h"
+
+namespace aurum {
+
+// What the reader of a scenario imposes against the facts.
+struct WhatIf {
+  std::optional<double> flops_per_token;        // forward FLOPs per token of the backbone's sequence
+  std::optional<double> comm_bw_bytes_per_s;    // bus bandwidth of the widest group (see ResolveCommScale)
+  std::optional<double> align_ratio;            // 0…1
+  double nvlink_factor = 1, pcie_factor = 1, network_factor = 1;  // on the cluster's links
+};
+
+// All inputs of one simulation, read and checked.
+struct Scenario {
+  std::string name, question;
+  std::shared_ptr<const Model> model;
+  std::shared_ptr<const Cluster> cluster;
+  std::shared_ptr<const Profile> profile;
+  std::shared_ptr<const Stack> stack;
+  Workload workload;
+  Plan plan;
+  WhatIf what_if;
+  SampleLoad sample;
+  std::vector<Diagnostic> warnings;
+  struct Input {
+    std::string role, name, hash;  // "model", "llava-1.6-7b", content hash
+  };
+  std::vector<Input> inputs;
+};
+
+// Catalogue files, read once and shared by all threads and all points of a study.
+class InputCache {
+ public:
+  explicit InputCache(std::string data_root) : data_root_(std::move(data_root)) {}
+  template <typename T>
+  struct Entry {
+    std::shared_ptr<const T> value;
+    std::string hash;  // of the file's text
+  };
+  Entry<Model> GetModel(const std::string& name_or_file);
+  Entry<Cluster> GetCluster(const std::string& name_or_file);
+  Entry<Profile> GetProfile(const std::string& name_or_file);
+  Entry<Stack> GetStack(const std::string& name_or_file);
+
+ private:
+  template <typename T, typename Open, typename Read>
+  Entry<T> Get(std::unordered_map<std::string, Entry<T>>* known, const std::string& name, Open open, Read read);
+
+  std::string data_root_;
+  std::mutex mutex_;
+  std::unordered_map<std::string, Entry<Model>> models_;
+  std::unordered_map<std::string, Entry<Cluster>> clusters_;
+  std::unordered_map<std::string, Entry<Profile>> profiles_;
+  std::unordered_map<std::string, Entry<Stack>> stacks_;
+};
+
+// Reads and validates a scenario (docs/schema/scenario.schema.json). The key "sweep" is left to the studies.
+Scenario ReadScenario(const JsonDocument& document, InputCache* cache);
+
+}  // namespace aurum

@@ -1,0 +1,157 @@
+#include "sim/plan/simulate.h"
+
+#include <algorithm>
+
+#include "sim/network/event_loop.h"
+
+namespace aurum {
+namespace {
+
+// The op whose end let `op` start, among those on other streams; preferring the one that ended last, then the first id.
+OpId Releaser(const OpGraph& graph, const Schedule& schedule, OpId op) {
+  OpId best = op;
+  for (const OpId before : graph.predecessors(op)) {
+    if (graph.stream(before) == graph.stream(op)) continue;
+    if (best == op || schedule.end[before] > schedule.end[best]) best = before;
+  }
+  return best;
+}
+
+GapCause CommunicationCause(const OpInfo& info) {
+  switch (info.kind) {
+    case OpKind::kTpCollective: return GapCause::kTp;
+    case OpKind::kParameterGather: return GapCause::kDpGather;
+    case OpKind::kGradientReduce: return GapCause::kDpReduce;
+    case OpKind::kAlignment: return GapCause::kAlignment;
+    default: return GapCause::kPpTransfer;
+  }
+}
+
+// Walks back from the op that ended the gap and splits the gap among the ops that were waited for: the stretch in which the
+// releasing communication ran belongs to it; what lies before belongs to whatever that communication waited for, at last to
+// another stage's compute, which makes it a pipeline bubble.
+class GapSplitter {
+ public:
+  GapSplitter(const Program& program, const Schedule& schedule) : program_(program), schedule_(schedule) {}
+
+  void Split(OpId waiting, Time start, Time end, GapCause bubble, int micro_batch, std::vector<Gap>* gaps) const {
+    std::vector<Gap> found;
+    OpId op = waiting;
+    Time upper = end;
+    while (upper > start) {
+      const OpId before = Releaser(program_.graph, schedule_, op);
+      if (before == op || program_.info[before].lane == Lane::kMain) {
+        found.push_back({start, upper, bubble, micro_batch});
+        break;
+      }
+      const Time from = std::max(schedule_.start[before], start);
+      if (from < upper) found.push_back({from, upper, CommunicationCause(program_.info[before]), micro_batch});
+      upper = from;
+      if (upper <= start) break;
+      // The communication itself waited: for its own stream (a queue of collectives) or for data.
+      OpId next = before;
+      const OpGraph& graph = program_.graph;
+      for (const OpId p : graph.predecessors(before)) {
+        if (next == before || schedule_.end[p] > schedule_.end[next]) next = p;
+      }
+      if (next == before) {
+        found.push_back({start, upper, CommunicationCause(program_.info[before]), micro_batch});
+        break;
+      }
+      if (program_.info[next].lane == Lane::kMain) {
+        found.push_back({start, upper, bubble, micro_batch});
+        break;
+      }
+      const Time begin = std::max(schedule_.start[next], start);
+      if (begin < upper) found.push_back({begin, upper, CommunicationCause(program_.info[next]), micro_batch});
+      upper = begin;
+      op = next;
+    }
+    std::reverse(found.begin(), found.end());
+    for (const Gap& gap : found) {
+      if (!gaps->empty() && gaps->back().end == gap.start && gaps->back().cause == gap.cause && gaps->back().micro_batch == gap.micro_batch) {
+        gaps->back().end = gap.end;
+      } else {
+        gaps->push_back(gap);
+      }
+    }
+  }
+
+ private:
+  const Program& program_;
+  const Schedule& schedule_;
+};
+
+void AddOp(const OpInfo& info, double seconds, TimeBreakdown* time) {
+  switch (info.kind) {
+    case OpKind::kHost: time->data_wait_s += seconds; break;
+    case OpKind::kOptimizer: time->optimizer_s += seconds; break;
+    default: time->compute_s += seconds; break;
+  }
+}
+
+void AddGap(const Gap& gap, TimeBreakdown* time) {
+  const double seconds = Seconds(gap.end - gap.start);
+  switch (gap.cause) {
+    case GapCause::kTp: time->tp_s += seconds; break;
+    case GapCause::kDpGather: time->dp_gather_s += seconds; break;
+    case GapCause::kDpReduce: time->dp_reduce_s += seconds; break;
+    case GapCause::kPpTransfer: time->pp_transfer_s += seconds; break;
+    case GapCause::kPpWarmup: time->pp_warmup_s += seconds; break;
+    case GapCause::kPpCooldown: time->pp_cooldown_s += seconds; break;
+    case GapCause::kPpOther: time->pp_other_s += seconds; break;
+    case GapCause::kAlignment: time->alignment_wait_s += seconds; break;
+  }
+}
+
+}  // namespace
+
+Outcome Simulate(const Program& program, Level level, const Cluster& cluster) {
+  Outcome outcome;
+  outcome.level = level;
+  if (level == Level::kFlow) {
+    Fabric fabric;
+    for (const Link& link : cluster.links()) fabric.capacity_bytes_per_s.push_back(link.bandwidth_bytes_per_s);
+    outcome.schedule = RunEventLoop(program.graph, fabric);
+  } else {
+    outcome.schedule = EvaluateMaxPlus(program.graph);
+  }
+  outcome.signature = Signature(outcome.schedule);
+  const Schedule& schedule = outcome.schedule;
+  const GapSplitter splitter(program, schedule);
+  const std::size_t classes = program.classes.size();
+  outcome.time.resize(classes);
+  outcome.gaps.resize(classes);
+  std::vector<Time> busy_until(classes);
+  std::vector<bool> computed(classes, false);
+  // Ops of one stream are in launch order; the gap before each has a cause.
+  for (OpId op = 0; op < program.info.size(); ++op) {
+    const OpInfo& info = program.info[op];
+    if (info.lane != Lane::kMain) continue;
+    const std::size_t c = info.rank_class;
+    if (schedule.start[op] > busy_until[c]) {
+      GapCause bubble = GapCause::kPpOther;
+      if (!computed[c]) bubble = GapCause::kPpWarmup;
+      if (info.kind == OpKind::kOptimizer) bubble = GapCause::kPpCooldown;
+      splitter.Split(op, busy_until[c], schedule.start[op], bubble, info.micro_batch, &outcome.gaps[c]);
+    }
+    busy_until[c] = std::max(busy_until[c], schedule.end[op]);
+    computed[c] = computed[c] || info.kind == OpKind::kForward;
+    AddOp(info, Seconds(program.graph.duration(op)), &outcome.time[c]);
+  }
+  double most = -1;
+  for (std::size_t c = 0; c < classes; ++c) {
+    if (busy_until[c] < schedule.makespan) outcome.gaps[c].push_back({busy_until[c], schedule.makespan, GapCause::kPpCooldown, -1});
+    TimeBreakdown& time = outcome.time[c];
+    for (const Gap& gap : outcome.gaps[c]) AddGap(gap, &time);
+    time.exposed_comm_s = time.tp_s + time.dp_gather_s + time.dp_reduce_s + time.pp_transfer_s;
+    time.bubble_s = time.pp_warmup_s + time.pp_cooldown_s + time.pp_other_s;
+    if (time.compute_s > most * (1 + 1e-9)) {
+      most = time.compute_s;
+      outcome.busiest_class = static_cast<int>(c);
+    }
+  }
+  return outcome;
+}
+
+}  // namespace aurum

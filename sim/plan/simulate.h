@@ -1,0 +1,50 @@
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "sim/engine/op_graph.h"
+#include "sim/plan/program.h"
+
+namespace aurum {
+
+enum class Level { kAnalytic, kFlow };
+
+// Where the seconds of one rank class go. They sum to the step: every moment of the compute stream is either an op or a gap, and
+// every gap has the cause that its end waited for.
+struct TimeBreakdown {
+  double compute_s = 0;         // forward, backward and recomputation, decode
+  double exposed_comm_s = 0;    // the compute stream waits for a collective or a transfer
+  double bubble_s = 0;          // it waits for another stage's compute
+  double alignment_wait_s = 0;  // it waits for tokens of another modality
+  double data_wait_s = 0;       // the host prepares the step
+  double optimizer_s = 0;
+  // Of exposed_comm_s and bubble_s, by the names of Optimus (USENIX ATC 2025).
+  double dp_gather_s = 0, dp_reduce_s = 0, tp_s = 0, pp_transfer_s = 0;
+  double pp_warmup_s = 0, pp_cooldown_s = 0, pp_other_s = 0;
+  double Sum() const { return compute_s + exposed_comm_s + bubble_s + alignment_wait_s + data_wait_s + optimizer_s; }
+};
+
+// A stretch of the compute stream without an op, and why.
+enum class GapCause { kTp, kDpGather, kDpReduce, kPpTransfer, kPpWarmup, kPpCooldown, kPpOther, kAlignment };
+struct Gap {
+  Time start, end;
+  GapCause cause = GapCause::kPpOther;
+  int micro_batch = -1;
+};
+
+struct Outcome {
+  Schedule schedule;
+  Level level = Level::kAnalytic;
+  std::vector<TimeBreakdown> time;      // by class
+  std::vector<std::vector<Gap>> gaps;   // by class, in time order
+  int busiest_class = 0;                // most compute
+  std::string signature;
+  double StepSeconds() const { return Seconds(schedule.makespan); }
+};
+
+// Runs a program. kFlow needs a program that was lowered with_traffic and its cluster's links.
+Outcome Simulate(const Program& program, Level level, const Cluster& cluster);
+
+}  // namespace aurum

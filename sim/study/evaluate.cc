@@ -1,0 +1,279 @@
+#include "sim/study/evaluate.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "sim/core/hash.h"
+#include "sim/core/units.h"
+
+namespace aurum {
+namespace {
+
+// Wall time is told as an upper bound in steps of 0.1 s: equal inputs then give equal bytes.
+double CoarseWall(double seconds) { return std::ceil(std::max(seconds, 1e-9) * 10) / 10; }
+
+std::string RunId(const Evaluation& e, const std::string& tool_version) {
+  std::string text = tool_version + "\n" + e.outcome.signature + "\n" + e.scenario.name;
+  for (const Scenario::Input& input : e.scenario.inputs) text += "\n" + input.role + " " + input.name + " " + input.hash;
+  return HashText(text).Hex();
+}
+
+Json Header(const std::string& schema, const Evaluation& e, const std::string& tool_version) {
+  Json out = Json::Object();
+  out.Set("schema", schema);
+  out.Set("tool_version", tool_version);
+  out.Set("run_id", RunId(e, tool_version));
+  out.Set("name", e.scenario.name);
+  if (!e.scenario.question.empty()) out.Set("question", e.scenario.question);
+  Json inputs = Json::Array();
+  for (const Scenario::Input& input : e.scenario.inputs) {
+    Json entry = Json::Object();
+    entry.Set("role", input.role);
+    entry.Set("name", input.name);
+    entry.Set("hash", input.hash);
+    inputs.Append(std::move(entry));
+  }
+  out.Set("inputs", std::move(inputs));
+  Json warnings = Json::Array();
+  for (const Diagnostic& warning : e.scenario.warnings) warnings.Append(DiagnosticJson(warning));
+  out.Set("warnings", std::move(warnings));
+  return out;
+}
+
+Json TermJson(const GoldenTerm& term) {
+  Json out = Json::Object();
+  out.Set("module", term.module);
+  out.Set("f_flop", term.flops);
+  out.Set("f_forward_only_flop", term.forward_flops);
+  out.Set("b_flop_per_s", term.rate_flops_per_s);
+  out.Set("g_bytes", term.gradient_bytes);
+  out.Set("c_bytes_per_s", term.gradient_bytes_per_s);
+  out.Set("f_over_b_s", term.f_over_b_s);
+  out.Set("g_over_c_s", term.g_over_c_s);
+  out.Set("comm_s", term.comm_s);
+  return out;
+}
+
+Json GoldenJson(const Evaluation& e, const GoldenWeights& weights) {
+  const Golden& golden = e.golden;
+  Json out = Json::Object();
+  const double formula = GoldenSeconds(golden, weights.combine, weights.alpha, weights.beta);
+  out.Set("combine", CombineName(weights.combine));
+  out.Set("alpha", weights.alpha);
+  out.Set("beta", weights.beta);
+  out.Set("step_time_s", formula);
+  out.Set("simulated_step_time_s", e.StepSeconds());
+  out.Set("relative_gap", formula / e.StepSeconds() - 1);
+  Json all = Json::Object();
+  for (const Combine combine : {Combine::kMax, Combine::kSum, Combine::kCriticalPath}) {
+    all.Set(CombineName(combine) + "_s", GoldenSeconds(golden, combine, weights.alpha, weights.beta));
+  }
+  out.Set("by_combine", std::move(all));
+  Json terms = Json::Array();
+  for (const GoldenTerm& term : golden.terms) terms.Append(TermJson(term));
+  out.Set("terms", std::move(terms));
+  out.Set("critical_path", TermJson(golden.path));
+  out.Set("p_align_s", golden.p_align_s);
+  out.Set("not_in_formula_s", golden.not_in_formula_s);
+  return out;
+}
+
+Json TimeJson(const TimeBreakdown& time) {
+  Json out = Json::Object();
+  out.Set("compute_s", time.compute_s);
+  out.Set("exposed_comm_s", time.exposed_comm_s);
+  out.Set("bubble_s", time.bubble_s);
+  out.Set("alignment_wait_s", time.alignment_wait_s);
+  out.Set("data_wait_s", time.data_wait_s);
+  out.Set("optimizer_s", time.optimizer_s);
+  return out;
+}
+
+std::string RankName(const Program& program, int index) {
+  const RankClass& c = program.classes[static_cast<std::size_t>(index)];
+  return c.name + " (GPUs " + std::to_string(c.first_gpu) + "-" + std::to_string(c.first_gpu + c.count - 1) + ": " + c.layers + ")";
+}
+
+}  // namespace
+
+std::string LimitName(Limit limit) {
+  switch (limit) {
+    case Limit::kCompute: return "compute";
+    case Limit::kNetwork: return "network";
+    case Limit::kAlignment: return "alignment";
+    case Limit::kPipeline: return "pipeline";
+  }
+  return "";
+}
+
+std::string CombineName(Combine combine) {
+  switch (combine) {
+    case Combine::kMax: return "max";
+    case Combine::kSum: return "sum";
+    case Combine::kCriticalPath: return "critical_path";
+  }
+  return "";
+}
+
+Evaluation Evaluate(Scenario scenario, Level level) {
+  const auto begin = std::chrono::steady_clock::now();
+  Evaluation e;
+  e.scenario = std::move(scenario);
+  LowerOptions options;
+  options.with_traffic = level == Level::kFlow;
+  e.program = Lower(e.scenario, options);
+  e.outcome = Simulate(e.program, level, *e.scenario.cluster);
+  e.memory = MeasureMemory(e.scenario, e.program, e.outcome);
+  e.golden = GoldenTerms(e.scenario, e.program);
+  e.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return e;
+}
+
+double TokensPerStep(const Scenario& s) {
+  return static_cast<double>(s.workload.global_batch_size) * (s.sample.backbone_tokens + static_cast<double>(s.workload.new_tokens));
+}
+
+double ModelFlopsPerGpu(const Evaluation& e) {
+  double total = 0;
+  double gpus = 0;
+  for (const RankClass& c : e.program.classes) {
+    double flops = 0;
+    for (const ModuleShare& share : c.modules) flops += share.flops;
+    total += flops * c.count;
+    gpus += c.count;
+  }
+  // Prefill is per micro-batch; decoding was summed over them.
+  const double rounds = e.scenario.workload.task == Task::kTrain ? static_cast<double>(e.program.micro_batches) : 1;
+  return total * rounds / gpus;
+}
+
+double ModelFlopsUtilisation(const Evaluation& e) {
+  return ModelFlopsPerGpu(e) / e.StepSeconds() / e.scenario.profile->device.peak_bf16_flops;
+}
+
+Limit WhatLimits(const TimeBreakdown& time) {
+  const double compute = time.compute_s + time.optimizer_s + time.data_wait_s;
+  Limit limit = Limit::kCompute;
+  double most = compute;
+  const auto consider = [&](Limit candidate, double seconds) {
+    if (seconds > most) {
+      most = seconds;
+      limit = candidate;
+    }
+  };
+  consider(Limit::kNetwork, time.exposed_comm_s);
+  consider(Limit::kAlignment, time.alignment_wait_s);
+  consider(Limit::kPipeline, time.bubble_s);
+  return limit;
+}
+
+Json DiagnosticJson(const Diagnostic& d) {
+  Json out = Json::Object();
+  out.Set("code", d.CodeName());
+  out.Set("message", d.message);
+  if (!d.where.file.empty()) out.Set("file", d.where.file);
+  if (d.where.line > 0) {
+    out.Set("line", d.where.line);
+    out.Set("column", d.where.column);
+  }
+  if (!d.where.pointer.empty()) out.Set("pointer", d.where.pointer);
+  if (!d.note.empty()) out.Set("note", d.note);
+  if (!d.help.empty()) out.Set("help", d.help);
+  return out;
+}
+
+Json ResultJson(const Evaluation& e, const GoldenWeights& weights, const std::string& tool_version) {
+  const Scenario& s = e.scenario;
+  Json out = Header("aurum.result/1", e, tool_version);
+  const double step = e.StepSeconds();
+  const double gpus = s.cluster->GpuCount();
+  const double band = s.profile->error_band;
+  out.Set("level", e.outcome.level == Level::kFlow ? "flow" : "analytic");
+  out.Set("gpus", s.cluster->GpuCount());
+  out.Set("step_time_s", step);
+  out.Set("step_time_low_s", step * (1 - band));
+  out.Set("step_time_high_s", step * (1 + band));
+  out.Set("error_band", band);
+  out.Set("provenance", ProvenanceName(e.program.provenance));
+  out.Set("tokens_per_s", TokensPerStep(s) / step);
+  out.Set("tokens_per_s_per_gpu", TokensPerStep(s) / step / gpus);
+  out.Set("samples_per_s", static_cast<double>(s.workload.global_batch_size) / step);
+  if (s.workload.task == Task::kGenerate) {
+    out.Set("new_tokens_per_s", static_cast<double>(s.workload.global_batch_size * s.workload.new_tokens) / step);
+  }
+  out.Set("model_tflops_per_gpu", ModelFlopsPerGpu(e) / step / kTera);
+  out.Set("mfu", ModelFlopsUtilisation(e));
+  out.Set("limit", LimitName(WhatLimits(e.Time())));
+
+  const ClassMemory& heaviest = e.memory.Heaviest();
+  out.Set("fits", e.memory.fits);
+  out.Set("at_risk", e.memory.at_risk);
+  Json memory = Json::Object();
+  memory.Set("peak_gib", heaviest.peak_bytes / kGiB);
+  memory.Set("peak_low_gib", e.memory.low_bytes / kGiB);
+  memory.Set("peak_high_gib", e.memory.high_bytes / kGiB);
+  memory.Set("device_gib", e.memory.device_bytes / kGiB);
+  memory.Set("rank", RankName(e.program, e.memory.heaviest));
+  memory.Set("at", heaviest.at);
+  for (int i = 0; i < kMemoryComponents; ++i) {
+    memory.Set(MemoryComponentName(static_cast<MemoryComponent>(i)) + "_gib", heaviest.at_peak[static_cast<std::size_t>(i)] / kGiB);
+  }
+  Json by_class = Json::Array();
+  for (std::size_t c = 0; c < e.memory.classes.size(); ++c) {
+    Json entry = Json::Object();
+    entry.Set("rank_class", RankName(e.program, static_cast<int>(c)));
+    entry.Set("peak_gib", e.memory.classes[c].peak_bytes / kGiB);
+    by_class.Append(std::move(entry));
+  }
+  memory.Set("by_rank_class", std::move(by_class));
+  out.Set("memory", std::move(memory));
+
+  out.Set("time", TimeJson(e.Time()));
+  const TimeBreakdown& t = e.Time();
+  Json bubbles = Json::Object();
+  bubbles.Set("dp_all_gather_s", t.dp_gather_s);
+  bubbles.Set("dp_reduce_scatter_s", t.dp_reduce_s);
+  bubbles.Set("tp_s", t.tp_s);
+  bubbles.Set("pp_transfer_s", t.pp_transfer_s);
+  bubbles.Set("pp_warmup_s", t.pp_warmup_s);
+  bubbles.Set("pp_cooldown_s", t.pp_cooldown_s);
+  bubbles.Set("pp_other_s", t.pp_other_s);
+  out.Set("idle", std::move(bubbles));
+  out.Set("time_rank", RankName(e.program, e.outcome.busiest_class));
+  Json alignment = Json::Object();
+  alignment.Set("mar", e.program.alignment.ratio);
+  alignment.Set("imposed", e.program.alignment.imposed);
+  alignment.Set("penalty_s", t.alignment_wait_s);
+  alignment.Set("cross_modal_tokens_per_sample", s.sample.cross_modal_tokens);
+  out.Set("alignment", std::move(alignment));
+  out.Set("formula", GoldenJson(e, weights));
+  Json tokens = Json::Object();
+  tokens.Set("backbone_tokens_per_sample", s.sample.backbone_tokens);
+  tokens.Set("forward_gflop_per_token", e.program.own_flops_per_token * e.program.flops_scale / kGiga);
+  tokens.Set("own_forward_gflop_per_token", e.program.own_flops_per_token / kGiga);
+  tokens.Set("bus_bandwidth_gb_per_s", e.program.own_bus_bandwidth * e.program.comm_scale / kGiga);
+  tokens.Set("own_bus_bandwidth_gb_per_s", e.program.own_bus_bandwidth / kGiga);
+  out.Set("axes", std::move(tokens));
+  Json plan = Json::Object();
+  plan.Set("tp", s.plan.tp);
+  plan.Set("pp", s.plan.pp);
+  plan.Set("dp", s.plan.dp);
+  plan.Set("micro_batch_size", s.plan.micro_batch_size);
+  plan.Set("micro_batches", s.plan.micro_batches);
+  out.Set("plan", std::move(plan));
+  out.Set("signature", e.outcome.signature);
+  out.Set("ops", static_cast<std::int64_t>(e.program.graph.op_count()));
+  out.Set("rank_classes", static_cast<std::int64_t>(e.program.classes.size()));
+  out.Set("simulation_wall_s", CoarseWall(e.wall_s));
+  return out;
+}
+
+Json FormulaJson(const Evaluation& e, const GoldenWeights& weights, const std::string& tool_version) {
+  Json out = Header("aurum.formula/1", e, tool_version);
+  const Json formula = GoldenJson(e, weights);
+  for (const auto& [key, value] : formula.members()) out.Set(key, value);
+  return out;
+}
+
+}  // namespace aurum

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/formula/golden.h"
+#include "sim/memory/memory.h"
+#include "sim/plan/lower.h"
+#include "sim/plan/scenario.h"
+#include "sim/plan/simulate.h"
+
+namespace aurum {
+
+// What limits a step: the largest part of the breakdown of the busiest class.
+enum class Limit { kCompute, kNetwork, kAlignment, kPipeline };
+std::string LimitName(Limit limit);  // "compute", "network", "alignment", "pipeline"
+
+// One scenario, walked to its end.
+struct Evaluation {
+  Scenario scenario;
+  Program program;
+  Outcome outcome;
+  MemoryReport memory;
+  Golden golden;
+  double wall_s = 0;  // that the walk took
+
+  const TimeBreakdown& Time() const { return outcome.time[static_cast<std::size_t>(outcome.busiest_class)]; }
+  double StepSeconds() const { return outcome.StepSeconds(); }
+};
+
+Evaluation Evaluate(Scenario scenario, Level level);
+
+// Derived figures.
+double TokensPerStep(const Scenario& scenario);           // through the backbone, all replicas
+double ModelFlopsPerGpu(const Evaluation& evaluation);    // per step, averaged over GPUs; recomputation not counted
+double ModelFlopsUtilisation(const Evaluation& evaluation);
+Limit WhatLimits(const TimeBreakdown& time);
+
+struct GoldenWeights {
+  Combine combine = Combine::kMax;
+  double alpha = 1, beta = 1;  // nothing hidden, the penalty in full
+};
+std::string CombineName(Combine combine);  // "max", "sum", "critical_path"
+
+// The document of `simulate --json` (docs/schema/result.schema.json).
+Json ResultJson(const Evaluation& evaluation, const GoldenWeights& weights, const std::string& tool_version);
+// The document of `formula --json`.
+Json FormulaJson(const Evaluation& evaluation, const GoldenWeights& weights, const std::string& tool_version);
+Json DiagnosticJson(const Diagnostic& diagnostic);
+
+}  // namespace aurum

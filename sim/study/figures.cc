@@ -1,0 +1,50 @@
+#include "sim/study/figures.h"
+
+#include "sim/core/units.h"
+
+namespace aurum {
+
+std::vector<Figure> FiguresOf(const Evaluation& e) {
+  std::vector<Figure> figures;
+  const auto add = [&](std::string name, double value) { figures.push_back({std::move(name), value}); };
+  const Scenario& s = e.scenario;
+  const double step = e.StepSeconds();
+  const TimeBreakdown& t = e.Time();
+  add("step_time_s", step);
+  add("tokens_per_s", TokensPerStep(s) / step);
+  add("tokens_per_s_per_gpu", TokensPerStep(s) / step / s.cluster->GpuCount());
+  add("samples_per_s", static_cast<double>(s.workload.global_batch_size) / step);
+  add("model_tflops_per_gpu", ModelFlopsPerGpu(e) / step / kTera);
+  add("mfu", ModelFlopsUtilisation(e));
+  add("peak_gib", e.memory.Heaviest().peak_bytes / kGiB);
+  add("device_gib", e.memory.device_bytes / kGiB);
+  add("compute_s", t.compute_s);
+  add("exposed_comm_s", t.exposed_comm_s);
+  add("bubble_s", t.bubble_s);
+  add("alignment_wait_s", t.alignment_wait_s);
+  add("data_wait_s", t.data_wait_s);
+  add("optimizer_s", t.optimizer_s);
+  add("dp_reduce_s", t.dp_reduce_s);
+  add("dp_gather_s", t.dp_gather_s);
+  figures.push_back({"limit", LimitName(WhatLimits(t))});
+  add("mar", e.program.alignment.ratio);
+  add("gflop_per_token", e.program.own_flops_per_token * e.program.flops_scale / kGiga);
+  add("bus_bandwidth_gb_per_s", e.program.own_bus_bandwidth * e.program.comm_scale / kGiga);
+  const Golden& golden = e.golden;
+  for (const Combine combine : {Combine::kMax, Combine::kSum, Combine::kCriticalPath}) {
+    add("formula_" + CombineName(combine) + "_s", GoldenSeconds(golden, combine, 1, 1));
+  }
+  add("p_align_s", golden.p_align_s);
+  add("not_in_formula_s", golden.not_in_formula_s);
+  add("path_f_over_b_s", golden.path.f_over_b_s);
+  add("path_g_over_c_s", golden.path.g_over_c_s);
+  add("path_comm_s", golden.path.comm_s);
+  for (const GoldenTerm& term : golden.terms) {
+    add("f_over_b_s." + term.module, term.f_over_b_s);
+    add("g_over_c_s." + term.module, term.g_over_c_s);
+    add("comm_s." + term.module, term.comm_s);
+  }
+  return figures;
+}
+
+}  // namespace aurum

@@ -1,0 +1,164 @@
+#include "sim/study/store_reader.h"
+
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <stdexcept>
+#include <utility>
+
+#include "sim/core/diagnostic.h"
+#include "sim/study/database.h"
+
+namespace aurum {
+namespace {
+
+constexpr const char* kOtherFile = "name another file; nothing in this one was changed";
+
+[[noreturn]] void Damaged(const Database& database, const std::string& what) {
+  ThrowInput(721, "'" + database.path() + "' is damaged: " + what, kOtherFile);
+}
+
+std::map<std::string, std::string> ReadMeta(const Database& database) {
+  std::map<std::string, std::string> meta;
+  bool found = false;
+  {
+    Statement tables(
+        database,
+        "SELECT count(*) FROM pragma_table_info('meta') WHERE name = 'key' OR name = 'value'");
+    found = tables.Step() && tables.Integer(0) == 2;
+  }
+  if (found) {
+    Statement rows(database, "SELECT key, value FROM meta");
+    while (rows.Step()) meta[rows.Text(0)] = rows.Text(1);
+  }
+  const auto schema = meta.find("schema");
+  if (schema == meta.end() || schema->second.rfind("aurum.sweep/", 0) != 0) {
+    ThrowInput(722, "'" + database.path() + "' is a database of something else, not of a sweep",
+               kOtherFile);
+  }
+  if (schema->second != kSweepSchema) {
+    ThrowInput(727,
+               "'" + database.path() + "' has the layout " + schema->second +
+                   "; this version of Aurum knows " + std::string(kSweepSchema),
+               "use the version that wrote it, or sweep again into another file");
+  }
+  return meta;
+}
+
+// After the four columns that every store has.
+constexpr int kFirstFigure = 4;
+
+std::string SelectPoints(const StudyInfo& info) {
+  std::string sql = "SELECT ordinal, id, status, diagnostic";
+  for (const FigureColumn& figure : info.figures) sql += ", " + SqlName(figure.column);
+  return sql + " FROM points ORDER BY ordinal";
+}
+
+}  // namespace
+
+StudyInfo ReadStudyInfo(const Database& database) {
+  const auto meta = ReadMeta(database);
+  const auto text = [&](const std::string& key) {
+    const auto found = meta.find(key);
+    return found == meta.end() ? std::string() : found->second;
+  };
+  StudyInfo info;
+  info.result_schema = text("result_schema");
+  info.tool_version = text("tool_version");
+  info.fingerprint = text("fingerprint");
+  info.complete = text("complete") == "true";
+  try {
+    info.scenario = ParseJson(text("scenario"), database.path()).root;
+    const JsonDocument axes =
+        ParseJson(R"({"sweep": {"axes": )" + text("axes") + "}}", database.path());
+    info.axes = ReadAxes(axes);
+    info.points = CheckAxes(info.axes);
+    const JsonDocument columns = ParseJson(text("columns"), database.path());
+    ObjectReader reader(columns, columns.root, "");
+    for (ObjectReader& axis : reader.Objects("axes"))
+      info.axis_columns.push_back(axis.String("column"));
+    for (ObjectReader& figure : reader.Objects("figures")) {
+      info.figures.push_back(
+          {figure.String("name"), figure.String("column"), figure.String("type") == "text"});
+    }
+  } catch (const InputError& error) {
+    Damaged(database, error.diagnostic().message);
+  }
+  if (info.axis_columns.size() != info.axes.size())
+    Damaged(database, "its columns do not match its axes");
+  return info;
+}
+
+struct StoreReader::Impl {
+  Database database;
+  StudyInfo info;
+  Statement points;
+};
+
+StoreReader::StoreReader(const std::string& path) : impl_(std::make_unique<Impl>()) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) ThrowInput(201, "no such file: '" + path + "'");
+  if (std::filesystem::is_directory(path, ignored))
+    ThrowInput(720, "'" + path + "' is a directory", "name a file");
+  impl_->database = Database(path, Database::Mode::kReadOnly);
+  // One view of the file from here on, even while a sweep is writing to it.
+  impl_->database.Execute("BEGIN");
+  impl_->info = ReadStudyInfo(impl_->database);
+  impl_->points = Statement(impl_->database, SelectPoints(impl_->info));
+}
+
+StoreReader::StoreReader(StoreReader&&) noexcept = default;
+StoreReader& StoreReader::operator=(StoreReader&&) noexcept = default;
+StoreReader::~StoreReader() = default;
+
+const StudyInfo& StoreReader::info() const { return impl_->info; }
+
+std::size_t StoreReader::Count() const {
+  Statement count(impl_->database, "SELECT count(*) FROM points");
+  return count.Step() ? static_cast<std::size_t>(count.Integer(0)) : 0;
+}
+
+std::size_t StoreReader::Count(PointStatus status) const {
+  Statement count(impl_->database, "SELECT count(*) FROM points WHERE status = ?");
+  count.Bind(1, PointStatusName(status));
+  return count.Step() ? static_cast<std::size_t>(count.Integer(0)) : 0;
+}
+
+bool StoreReader::Next(StoredPoint* point) {
+  Statement& row = impl_->points;
+  const StudyInfo& info = impl_->info;
+  if (!row.Step()) return false;
+  point->ordinal = static_cast<std::size_t>(row.Integer(0));
+  const std::string id = row.Text(1);
+  if (point->ordinal >= info.points || id.size() != sizeof point->id) {
+    Damaged(impl_->database, "row " + std::to_string(row.Integer(0)) + " is no point of its study");
+  }
+  std::uint64_t words[2] = {0, 0};
+  for (std::size_t i = 0; i < 16; ++i)
+    words[i / 8] = words[i / 8] << 8 | static_cast<unsigned char>(id[i]);
+  point->id = {words[0], words[1]};
+  const std::string status = row.Text(2);
+  point->status = status == "ok"           ? PointStatus::kOk
+                  : status == "infeasible" ? PointStatus::kInfeasible
+                                           : PointStatus::kFailed;
+  point->diagnostic = row.Text(3);
+  point->axis_values.clear();
+  const std::vector<std::size_t> indices = PointIndices(info.axes, point->ordinal);
+  for (std::size_t i = 0; i < indices.size(); ++i)
+    point->axis_values.push_back(info.axes[i].values[indices[i]]);
+  point->figures.clear();
+  for (std::size_t i = 0; i < info.figures.size(); ++i) {
+    const int column = kFirstFigure + static_cast<int>(i);
+    if (row.IsNull(column)) {
+      point->figures.emplace_back();
+    } else if (row.IsText(column)) {
+      point->figures.emplace_back(row.Text(column));
+    } else {
+      point->figures.emplace_back(row.Number(column));
+    }
+  }
+  return true;
+}
+
+}  // namespace aurum

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/study/axis.h"
+#include "sim/study/point.h"
+#include "sim/study/store.h"
+
+namespace aurum {
+
+// One point's figures from its scenario (without a "sweep" section). Called from several threads at
+// once, each with a document of its own, which changes after the call returns.
+//   - Figures have the same kind (number or text) at every point, and come in one order. A point
+//   may have fewer or more than
+//     others; columns are made as figures first appear in the order of the ordinals, so nothing is
+//     declared up front.
+//   - An InputError is the point's result: "infeasible" if its exit code says so, else "failed".
+//   - Any other exception ends the sweep and comes out of RunSweep, after what is done has been
+//   stored.
+// It must be a function of the document alone, or results depend on the thread that computed them.
+using PointEvaluator = std::function<std::vector<Figure>(const JsonDocument& point_scenario)>;
+
+struct SweepProgress {
+  std::size_t total = 0;       // points of the study
+  std::size_t done = 0;        // of them: evaluated, or stored by an earlier run
+  std::size_t failed = 0;      // of those done
+  std::size_t infeasible = 0;  // of those done
+  std::size_t committed = 0;   // stored so that a kill loses them no more
+  double elapsed_s = 0;        // of this run
+  double eta_s = 0;            // at the mean speed of this run; 0 until a point is done
+};
+
+struct SweepOptions {
+  int jobs = 0;  // threads that evaluate; 0: one for each processor
+  const std::atomic<bool>* stop =
+      nullptr;  // looked at before each point; true ends the sweep early
+  // Called by the thread that called RunSweep, at most five times a second, and once at the end.
+  std::function<void(const SweepProgress&)> progress;
+  // Only without a store: every point, in the order of the ordinals, on the calling thread.
+  std::function<void(const PointRow&)> on_point;
+};
+
+struct SweepSummary {
+  std::size_t total = 0;  // points of the study
+  std::size_t stored_before =
+      0;  // of them, stored by earlier runs and not evaluated again, whatever their status
+  std::size_t evaluated = 0;  // by this run
+  std::size_t ok = 0;         // of all points that are done, as are the next two
+  std::size_t infeasible = 0;
+  std::size_t failed = 0;
+  bool interrupted = false;  // stopped with points missing
+  double elapsed_s = 0;
+  std::string first_failure;  // the diagnostic of the failed point with the lowest ordinal that
+                              // this run evaluated
+
+  // 130 if interrupted, 6 if a point failed, else 0: an infeasible point is an answer.
+  ExitCode exit_code() const;
+};
+
+// Evaluates every point of the axes that `store` does not hold yet, and stores it; with no store
+// hands it to on_point. The store must be of this scenario and these axes (assert). At the end of a
+// complete run the store is in its final form and byte for byte the same for any number of jobs and
+// any history of interruptions; after an interrupted one it is closed and can be opened again.
+// Errors: E0106 if an axis' path leads through something that is no object or array of the
+// scenario, those of CheckAxes, and those of Store (a full disk ends the sweep; what was committed
+// stays).
+SweepSummary RunSweep(const JsonDocument& scenario, const std::vector<Axis>& axes,
+                      const PointEvaluator& evaluate, const SweepOptions& options, Store* store);
+
+}  // namespace aurum

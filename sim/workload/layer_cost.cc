@@ -1,0 +1,318 @@
+#include "sim/workload/layer_cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+// How a layer becomes kernels
+// ---------------------------
+// A transformer layer on one GPU is a list of kernels that run one after another, and its time is their sum:
+//
+//   attention half:  norm · QKV GEMM · rotary · attention · output GEMM · residual
+//   MLP half:        norm · up (and gate) GEMM · activation · down GEMM · residual
+//
+// With T tokens in the micro-batch, hidden width h, q = heads·head_dim, kv = kv_heads·head_dim and tensor-parallel degree t
+// the forward GEMMs (m × k times k × n) are T×h·(q+2kv)/t, T×q/t·h, T×h·f/t (twice if gated), T×f/t·h. Backward runs two GEMMs of
+// the same FLOPs for each: the input's gradient (m × n times n × k) and the weight's (n × m times m × k); a frozen weight has
+// none of the second. Memory-bound kernels move the stack's bytes per element through HBM. With sequence parallelism norms and
+// residuals see T/t tokens (Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", 2022).
+//
+// Example, Llama-2-7B, T = 4096, t = 1, forward GEMM FLOPs: 2·4096·4096·(3·4096) + 2·4096·4096·4096 + 3·2·4096·4096·11008 = 1.66e12.
+namespace aurum {
+namespace {
+
+constexpr double kValueBytes = 2;  // of an activation in bf16 or fp16
+
+// HBM traffic of unfused attention per score: softmax, mask and dropout over a matrix of scores, from a step-time model of
+// Megatron's unfused kernels against Korthikanti et al. 2022.
+constexpr double kScoreForwardBytes = 13;
+constexpr double kScoreBackwardBytes = 19;
+
+KernelCost Gemm(double m, double n, double k, const CostContext& c) {
+  KernelCost cost;
+  if (m <= 0 || n <= 0 || k <= 0) return cost;
+  cost.gemm_s = c.profile->GemmSeconds(std::max(m, 1.0), std::max(n, 1.0), std::max(k, 1.0), c.dtype) * c.flops_scale;
+  cost.flops = 2 * m * n * k * c.flops_scale;
+  return cost;
+}
+
+KernelCost Memory(double bytes, const CostContext& c) {
+  KernelCost cost;
+  if (bytes > 0) cost.memory_s = c.profile->MemoryBoundSeconds(bytes) * c.stack->memory_bound_factor;
+  return cost;
+}
+
+void AddLinear(PassCost* pass, double tokens, double in, double out, const CostContext& c) {
+  pass->forward += Gemm(tokens, out, in, c);
+  pass->input_gradient += Gemm(tokens, in, out, c);
+  pass->weight_gradient += Gemm(out, in, tokens, c);
+  if (tokens > 0) pass->weight_gradient += Memory(in * out * c.stack->gradient_accumulation_bytes, c);
+}
+
+// `experts` equal matrices, the tokens spread evenly: one grouped kernel, so the launch is paid once.
+void AddGrouped(PassCost* pass, double routed, double experts, double in, double out, const CostContext& c) {
+  if (routed <= 0) return;
+  const double busy = std::min(experts, routed);  // an expert without a token costs nothing
+  const double each = routed / busy;
+  const auto group = [&](double m, double n, double k) {
+    KernelCost one = Gemm(m, n, k, c);
+    const double launch = c.profile->gemm.at(c.dtype).t0_s * c.profile->sustained_factor * c.flops_scale;
+    one.gemm_s = std::max(one.gemm_s - launch, 0.0) * busy + launch;
+    one.flops *= busy;
+    return one;
+  };
+  pass->forward += group(each, out, in);
+  pass->input_gradient += group(each, in, out);
+  pass->weight_gradient += group(out, in, each);
+  pass->weight_gradient += Memory(experts * in * out * c.stack->gradient_accumulation_bytes, c);
+}
+
+struct Widths {
+  double q = 0, kv = 0, value = 0;  // on this GPU; kv: of the keys, value: of the attention's output
+  double heads = 0, kv_heads = 0;
+};
+
+Widths ShardedWidths(const Attention& a, double tp) {
+  Widths w;
+  w.heads = a.heads / tp;
+  w.kv_heads = std::max(a.kv_heads / tp, std::min(1.0, static_cast<double>(a.kv_heads)));  // replicated beyond kv_heads
+  const int value_dim = a.value_head_dim > 0 ? a.value_head_dim : a.head_dim;
+  const int qk_dim = a.kind == AttentionKind::kLatent ? a.head_dim + a.rope_head_dim : a.head_dim;
+  w.q = w.heads * qk_dim;
+  w.kv = w.kv_heads * qk_dim;
+  w.value = w.heads * value_dim;
+  return w;
+}
+
+// Forward and backward of the attention kernel over all sequences; returns the number of scores.
+double AddAttentionCore(PassCost* pass, const Attention& a, const Widths& w, const LayerShape& shape, const CostContext& c) {
+  double scores = 0;
+  const int qk_dim = a.kind == AttentionKind::kLatent ? a.head_dim + a.rope_head_dim : a.head_dim;
+  const int value_dim = a.value_head_dim > 0 ? a.value_head_dim : a.head_dim;
+  KernelCost forward, backward;
+  for (const SequenceBatch& batch : shape.batches) {
+    if (batch.sequences <= 0 || batch.tokens <= 0) continue;
+    double kv_tokens = batch.tokens;
+    bool causal = a.causal;
+    if (a.kind == AttentionKind::kCross) {
+      kv_tokens = shape.kv_source_tokens;
+      causal = false;
+    } else if (a.window > 0 && a.window < batch.tokens) {
+      kv_tokens = a.window;  // a band of `window` keys per query: no triangle left to skip
+      causal = false;
+    }
+    if (kv_tokens <= 0) continue;
+    const double seen = batch.sequences * w.heads * batch.tokens * kv_tokens * (causal ? 0.5 : 1.0);
+    const double flops = 2 * seen * (qk_dim + value_dim);
+    const double factor = AttentionFactor(*c.stack, c.profile->device.compute_capability) * c.flops_scale;
+    // The profile's kernels have one head dimension; mixed ones (MLA) cost as their mean.
+    const int dim = (qk_dim + value_dim) / 2;
+    forward.attention_s += factor * c.profile->AttentionForwardSeconds(batch.sequences, w.heads, w.kv_heads, batch.tokens, kv_tokens, dim, causal);
+    backward.attention_s += factor * c.profile->AttentionBackwardSeconds(batch.sequences, w.heads, w.kv_heads, batch.tokens, kv_tokens, dim, causal);
+    forward.flops += flops * c.flops_scale;
+    backward.flops += 2 * flops * c.flops_scale;
+    scores += batch.sequences * w.heads * batch.tokens * kv_tokens;
+  }
+  if (!c.stack->fused_attention) {
+    forward += Memory(scores * kScoreForwardBytes, c);
+    backward += Memory(scores * kScoreBackwardBytes, c);
+  }
+  pass->attention_core += forward;
+  pass->forward += forward;
+  pass->input_gradient += backward;
+  return scores;
+}
+
+}  // namespace
+
+KernelCost& KernelCost::operator+=(const KernelCost& other) {
+  gemm_s += other.gemm_s;
+  attention_s += other.attention_s;
+  memory_s += other.memory_s;
+  flops += other.flops;
+  return *this;
+}
+
+LayerCost CostOfLayer(const Layer& layer, const LayerShape& shape, const CostContext& c) {
+  LayerCost cost;
+  const Stack& s = *c.stack;
+  double tokens = 0;
+  for (const SequenceBatch& batch : shape.batches) tokens += batch.sequences * batch.tokens;
+  if (tokens <= 0) return cost;
+  const double h = shape.hidden;
+  const double t = shape.tp;
+  const double normed = tokens * h / (shape.sequence_parallel ? t : 1);  // elements that norms and residuals see
+  const Attention& a = layer.attention;
+  const Widths w = ShardedWidths(a, t);
+  const auto norm_and_residual = [&](PassCost* half) {
+    half->forward += Memory(normed * s.norm_forward_bytes, c);
+    half->forward += Memory(normed * s.residual_forward_bytes, c);
+    half->input_gradient += Memory(normed * s.norm_backward_bytes, c);
+    half->input_gradient += Memory(normed * s.residual_backward_bytes, c);
+  };
+
+  norm_and_residual(&cost.attention);
+  double scores = 0;
+  double projected = (w.q + w.kv) * tokens;  // elements that the rotary embedding touches
+  switch (a.kind) {
+    case AttentionKind::kSelf:
+      AddLinear(&cost.attention, tokens, h, w.q + w.kv + w.kv_heads * (a.value_head_dim > 0 ? a.value_head_dim : a.head_dim), c);
+      break;
+    case AttentionKind::kLatent: {
+      // Low-rank projections are replicated, the up-projections are sharded by head (DeepSeek-V2, 2024).
+      if (a.q_lora_rank > 0) {
+        AddLinear(&cost.attention, tokens, h, a.q_lora_rank, c);
+        AddLinear(&cost.attention, tokens, a.q_lora_rank, w.q, c);
+      } else {
+        AddLinear(&cost.attention, tokens, h, w.q, c);
+      }
+      AddLinear(&cost.attention, tokens, h, a.kv_lora_rank + a.rope_head_dim, c);
+      AddLinear(&cost.attention, tokens, a.kv_lora_rank, w.heads * a.head_dim + w.value, c);
+      break;
+    }
+    case AttentionKind::kLinear: {
+      // All projections as one matrix of the same size; the scan reads and writes every state-sized token once.
+      const double in_out = static_cast<double>(AttentionParameters(layer, shape.hidden)) / h / t;
+      AddLinear(&cost.attention, tokens, h, std::max(in_out - w.value, 1.0), c);
+      const KernelCost scan = Memory(tokens * (w.q + w.kv + 2 * w.value) * kValueBytes * 2, c);
+      cost.attention.forward += scan;
+      cost.attention.attention_core += scan;
+      cost.attention.input_gradient += scan + scan;
+      projected = 0;
+      break;
+    }
+    case AttentionKind::kCross: {
+      AddLinear(&cost.attention, tokens, h, w.q, c);
+      double sequences = 0;
+      for (const SequenceBatch& batch : shape.batches) sequences += batch.sequences;
+      const double kv_width = a.kv_input > 0 ? a.kv_input : h;
+      AddLinear(&cost.attention, sequences * shape.kv_source_tokens, kv_width, 2 * w.kv, c);
+      projected = 0;
+      break;
+    }
+  }
+  if (a.kind != AttentionKind::kLinear) {
+    const KernelCost rotary = Memory(projected * s.rope_bytes, c);
+    cost.attention.forward += rotary;
+    cost.attention.input_gradient += rotary;
+    scores = AddAttentionCore(&cost.attention, a, w, shape, c);
+  }
+  AddLinear(&cost.attention, tokens, w.value, h, c);
+
+  norm_and_residual(&cost.mlp);
+  const Mlp& m = layer.mlp;
+  const double gate = m.gated ? 2 : 1;
+  const auto activation = [&](double elements) {
+    cost.mlp.forward += Memory(elements * (m.gated ? s.gated_forward_bytes : s.gelu_forward_bytes), c);
+    cost.mlp.input_gradient += Memory(elements * (m.gated ? s.gated_backward_bytes : s.gelu_backward_bytes), c);
+  };
+  const auto dense = [&](double width) {
+    AddLinear(&cost.mlp, tokens, h, gate * width / t, c);
+    activation(tokens * width / t);
+    AddLinear(&cost.mlp, tokens, width / t, h, c);
+  };
+  if (m.experts > 0) {
+    const double routed = tokens * m.experts_per_token;
+    AddLinear(&cost.mlp, tokens, h, m.experts, c);
+    // Permute and unpermute: read and write each routed copy twice, both ways.
+    const KernelCost permute = Memory(4 * kValueBytes * routed * h, c);
+    cost.mlp.forward += permute;
+    cost.mlp.input_gradient += permute;
+    AddGrouped(&cost.mlp, routed, m.experts, h, gate * m.expert_intermediate / t, c);
+    activation(routed * m.expert_intermediate / t);
+    AddGrouped(&cost.mlp, routed, m.experts, m.expert_intermediate / t, h, c);
+    if (m.shared_intermediate > 0) dense(m.shared_intermediate);
+  } else if (m.intermediate > 0) {
+    dense(m.intermediate);
+  }
+
+  // What backward needs, per token: the layer's inputs and norms (replicated unless sequence-parallel), then the sharded
+  // projections and MLP; linears with frozen weights keep no input.
+  const double replicated = tokens * h / (shape.sequence_parallel ? t : 1);
+  const double mlp_kept = m.gated ? s.kept_mlp_gated_bytes : s.kept_mlp_bytes;
+  double mlp_width = m.intermediate / t;
+  double routed_hidden = 0;
+  if (m.experts > 0) {
+    mlp_width = (static_cast<double>(m.experts_per_token) * m.expert_intermediate + m.shared_intermediate) / t;
+    routed_hidden = tokens * m.experts_per_token * h * kValueBytes + tokens * m.experts * 8;
+  }
+  const double sharded = tokens * (s.kept_q_bytes * w.q + s.kept_kv_bytes * w.kv + mlp_kept * mlp_width + s.kept_head_bytes * w.heads);
+  cost.score_bytes = s.fused_attention ? 0 : scores * s.score_bytes;
+  cost.kept_bytes = s.kept_hidden_bytes * replicated + sharded + routed_hidden + cost.score_bytes;
+  cost.kept_selective_bytes = cost.kept_bytes - cost.score_bytes;
+  const double linear_inputs = 2 * kValueBytes * replicated + kValueBytes * tokens * (w.value + mlp_width);
+  cost.kept_frozen_bytes = std::max(cost.kept_bytes - linear_inputs, 0.25 * cost.kept_bytes);
+  cost.kept_checkpoint_bytes = s.recompute_input_bytes * replicated;
+  return cost;
+}
+
+PassCost CostOfLinear(double tokens, double in, double out, const CostContext& c) {
+  PassCost pass;
+  AddLinear(&pass, tokens, in, out, c);
+  return pass;
+}
+
+PassCost CostOfHead(double tokens, double hidden, double vocabulary, double tp, const CostContext& c) {
+  PassCost pass;
+  if (tokens <= 0 || vocabulary <= 0) return pass;
+  AddLinear(&pass, tokens, hidden, vocabulary / tp, c);
+  const KernelCost loss = Memory(tokens * vocabulary / tp * c.stack->loss_traffic_bytes, c);
+  pass.forward += loss;
+  pass.input_gradient += loss;
+  return pass;
+}
+
+PassCost CostOfEmbedding(double tokens, double hidden, const CostContext& c) {
+  PassCost pass;
+  pass.forward = Memory(tokens * hidden * 2 * kValueBytes, c);
+  pass.weight_gradient = Memory(tokens * hidden * (kValueBytes + 2 * c.stack->gradient_bytes), c);
+  return pass;
+}
+
+PassCost CostOfResampler(double sequences, double kv_tokens, int hidden, int heads, const Resampler& r, double tp, const CostContext& c) {
+  PassCost pass;
+  if (sequences <= 0 || kv_tokens <= 0 || r.queries <= 0) return pass;
+  const double h = hidden;
+  AddLinear(&pass, sequences * kv_tokens, r.kv_input > 0 ? r.kv_input : h, h / tp, c);  // keys and values' source
+  AddLinear(&pass, sequences * kv_tokens, h, 2 * h / tp, c);
+  AddLinear(&pass, sequences * r.queries, h, h / tp, c);
+  Attention attention;
+  attention.kind = AttentionKind::kCross;
+  attention.heads = attention.kv_heads = heads;
+  attention.head_dim = heads > 0 ? hidden / heads : hidden;
+  LayerShape shape;
+  shape.hidden = hidden;
+  shape.tp = tp;
+  shape.batches = {{sequences, static_cast<double>(r.queries)}};
+  shape.kv_source_tokens = kv_tokens;
+  AddAttentionCore(&pass, attention, ShardedWidths(attention, tp), shape, c);
+  AddLinear(&pass, sequences * r.queries, h / tp, h, c);
+  return pass;
+}
+
+KernelCost CostOfDecodeLayer(const Layer& layer, int hidden, double tp, double sequences, double kv_tokens, const CostContext& c) {
+  // The projections are those of a layer over `sequences` tokens; only the attention kernel reads the cache instead.
+  LayerShape shape;
+  shape.hidden = hidden;
+  shape.tp = tp;
+  shape.batches = {{sequences, 1}};
+  const LayerCost once = CostOfLayer(layer, shape, c);
+  KernelCost cost = once.attention.forward + once.mlp.forward;
+  cost.attention_s = 0;
+  const Widths w = ShardedWidths(layer.attention, tp);
+  const double seen = layer.attention.window > 0 ? std::min<double>(layer.attention.window, kv_tokens) : kv_tokens;
+  if (layer.attention.kind != AttentionKind::kLinear) {
+    cost.attention_s = c.flops_scale * c.profile->DecodeAttentionSeconds(sequences, w.kv_heads, seen, layer.attention.head_dim);
+    cost.flops += 4 * sequences * w.heads * seen * layer.attention.head_dim * c.flops_scale;
+  }
+  return cost;
+}
+
+double KvCacheBytesPerToken(const Layer& layer, double tp) {
+  const Attention& a = layer.attention;
+  if (a.kind == AttentionKind::kLinear || a.kind == AttentionKind::kCross) return 0;
+  if (a.kind == AttentionKind::kLatent) return kValueBytes * (a.kv_lora_rank + a.rope_head_dim);
+  const Widths w = ShardedWidths(a, tp);
+  return 2 * kValueBytes * w.kv;
+}
+
+}  // namespace aurum

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <vector>
+
+#include "models/model.h"
+#include "sim/cost/profile.h"
+#include "sim/cost/stack.h"
+#include "sim/workload/workload.h"
+
+namespace aurum {
+
+// Seconds and FLOPs of kernels on one GPU. `seconds` is their sum: kernels of one stream run one after another.
+struct KernelCost {
+  double gemm_s = 0;
+  double attention_s = 0;
+  double memory_s = 0;  // memory-bound kernels
+  double flops = 0;     // of GEMMs and attention (causal halved): what MFU counts
+  double Seconds() const { return gemm_s + attention_s + memory_s; }
+  KernelCost& operator+=(const KernelCost& other);
+  friend KernelCost operator+(KernelCost a, const KernelCost& b) { return a += b; }
+};
+
+// One pass of something through one GPU. The backward pass is input_gradient, and weight_gradient where it is trained.
+struct PassCost {
+  KernelCost forward;
+  KernelCost input_gradient;
+  KernelCost weight_gradient;
+  KernelCost attention_core;  // the part of `forward` that selective recomputation runs again
+};
+
+// A transformer layer in two halves, each followed by communication under tensor parallelism.
+struct LayerCost {
+  PassCost attention;
+  PassCost mlp;
+  double kept_bytes = 0;            // activations kept for backward, nothing recomputed, all trainable
+  double kept_frozen_bytes = 0;     // the same where weights get no gradient: linears keep no input
+  double kept_checkpoint_bytes = 0; // full recomputation: the layer's input
+  double kept_selective_bytes = 0;  // selective: without attention scores
+  double score_bytes = 0;           // of kept_bytes, attention scores (unfused attention only)
+};
+
+struct LayerShape {
+  int hidden = 0;
+  double tp = 1;                    // tensor-parallel degree of this module
+  bool sequence_parallel = false;
+  std::vector<SequenceBatch> batches;  // of one micro-batch on this GPU
+  double kv_source_tokens = 0;      // cross-attention: tokens of the other module's output, per sequence
+};
+
+struct CostContext {
+  const Profile* profile = nullptr;
+  const Stack* stack = nullptr;
+  DType dtype = DType::kBf16;
+  double flops_scale = 1;           // what if a token cost this many times the FLOPs: scales GEMM and attention work
+};
+
+// Kernels of one layer: GEMMs of the projections (m = tokens, sharded n or k), the attention kernel, and elementwise
+// traffic over HBM by the stack's bytes per element. Backward: one GEMM for the input's gradient and one for the weights'.
+LayerCost CostOfLayer(const Layer& layer, const LayerShape& shape, const CostContext& context);
+// A dense matrix over `tokens` tokens, n or k already sharded: forward, dgrad, wgrad.
+PassCost CostOfLinear(double tokens, double in, double out, const CostContext& context);
+// The output head and loss over `tokens` tokens with `vocabulary / tp` columns.
+PassCost CostOfHead(double tokens, double hidden, double vocabulary, double tp, const CostContext& context);
+// The embedding look-up: memory-bound.
+PassCost CostOfEmbedding(double tokens, double hidden, const CostContext& context);
+// A resampler: `queries` learned queries attend once to `kv_tokens` tokens of width `kv_input`, per sequence.
+PassCost CostOfResampler(double sequences, double kv_tokens, int hidden, int heads, const Resampler& resampler,
+                         double tp, const CostContext& context);
+// One decoding step of one layer: `sequences` new tokens, each attending to kv_tokens of cache.
+KernelCost CostOfDecodeLayer(const Layer& layer, int hidden, double tp, double sequences, double kv_tokens,
+                             const CostContext& context);
+// Bytes of the KV cache per token and layer on one GPU (2 B values).
+double KvCacheBytesPerToken(const Layer& layer, double tp);
+
+}  // namespace aurum

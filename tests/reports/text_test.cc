@@ -1,0 +1,37 @@
+#include "reports/text.h"
+
+#include <doctest/doctest.h>
+
+namespace aurum {
+namespace {
+
+TEST_CASE("three significant digits, grouped, without a negative zero") {
+  CHECK(NumberText(0) == "0");
+  CHECK(NumberText(0.012345) == "0.0123");
+  CHECK(NumberText(12.345) == "12.3");
+  CHECK(NumberText(999) == "999");
+  CHECK(NumberText(1234) == "1,234");
+  CHECK(NumberText(-1234567) == "-1,234,567");
+  CHECK(NumberText(-123) == "-123");
+  CHECK(NumberText(8192, 4) == "8,192");
+  CHECK(FixedText(-0.04, 1) == "0.0");
+  CHECK(FixedText(-0.06, 1) == "-0.1");
+}
+
+TEST_CASE("a time is in the unit in which it is at least one") {
+  CHECK(SecondsText(0) == "0 s");
+  CHECK(SecondsText(2.5e-6) == "2.50 µs");
+  CHECK(SecondsText(0.0125) == "12.5 ms");
+  CHECK(SecondsText(1) == "1.00 s");
+  CHECK(SecondsText(3600) == "3,600 s");
+}
+
+TEST_CASE("a signed percentage has its sign, and none where it rounds to zero") {
+  CHECK(SignedPercentText(0.101) == "+10.1 %");
+  CHECK(SignedPercentText(-0.101) == "-10.1 %");
+  CHECK(SignedPercentText(0.0001) == "0.0 %");
+  CHECK(PercentText(0.5, 0) == "50 %");
+}
+
+}  // namespace
+}  // namespace aurum

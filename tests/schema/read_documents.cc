@@ -1,0 +1,42 @@
+// Reads documents with our own readers, for check_agreement.py: every line of stdin is "KIND JSON",
+// every line of stdout is "ok" or the diagnostic's number and message.
+
+#include <functional>
+#include <iostream>
+#include <map>
+#include <string>
+
+#include "models/reader.h"
+#include "sim/core/json.h"
+#include "sim/cost/profile.h"
+#include "sim/cost/stack.h"
+#include "sim/plan/scenario.h"
+#include "sim/study/axis.h"
+#include "topologies/cluster.h"
+
+int main() {
+  aurum::InputCache cache(".");
+  const std::map<std::string, std::function<void(const aurum::JsonDocument&)>> readers = {
+      {"scenario",
+       [&](const aurum::JsonDocument& document) {
+         aurum::ReadScenario(document, &cache);
+         aurum::ReadAxes(document);
+       }},
+      {"model", [](const aurum::JsonDocument& document) { aurum::ReadModel(document); }},
+      {"cluster", [](const aurum::JsonDocument& document) { aurum::ReadCluster(document); }},
+      {"profile", [](const aurum::JsonDocument& document) { aurum::ReadProfile(document); }},
+      {"stack", [](const aurum::JsonDocument& document) { aurum::ReadStack(document); }},
+  };
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    const std::size_t blank = line.find(' ');
+    try {
+      readers.at(line.substr(0, blank))(aurum::ParseJson(line.substr(blank + 1), "stdin"));
+      std::cout << "ok\n";
+    } catch (const aurum::InputError& error) {
+      const aurum::Diagnostic& d = error.diagnostic();
+      std::cout << d.CodeName() << ' ' << d.message << '\n';
+    }
+  }
+  return 0;
+}
