@@ -20,9 +20,8 @@ struct CollectiveCost {
   double latency_s = 0;
   double bus_bandwidth_bytes_per_s = 0;  // nccl-tests' busbw at this size
   TrafficPattern pattern{};              // of all groups at once; empty if the group has one rank
-  std::string algorithm{};  // "envelope", "ring", "ring over PCIe", "hierarchical ring", "direct"
-  std::string
-      bottleneck{};  // kind of the link that limits: "NVLink", "PCIe", "network", "measured"
+  std::string algorithm{};   // "envelope", "ring", "ring over PCIe", "hierarchical ring", "direct"
+  std::string bottleneck{};  // kind of the limiting link: "NVLink", "PCIe", "network"; "measured"
   Provenance provenance = Provenance::kAssumed;
 };
 
