@@ -90,15 +90,29 @@ struct LinkPeak {
   double peak;         // the most that the pattern can put on it, B/s
 };
 
+// A flow that has bytes and a limit, on dense links.
+struct UsableFlow {
+  std::uint32_t first_link = 0, last_link = 0;  // in flow_links_
+  double bytes = 0;
+  double weight = 1;
+  double cap = kNoCap;
+  double most = 0;  // the narrowest of its cap and its links, B/s
+};
+
+// [first, last) of one of the loop's arrays.
+struct Range {
+  std::uint32_t first = 0, last = 0;
+};
+
+// What the loop knows of a pattern. Lists are ranges of arrays common to all, since a plan may have a pattern per transfer.
 struct PatternState {
-  std::vector<LinkPeak> peaks;  // by link, ascending
-  std::vector<PatternId>
-      neighbours;            // patterns with a common link, itself included; empty if loop is dense
+  Range flows;  // usable_
+  Range peaks;  // peaks_, by link, ascending
+  Range
+      neighbours;  // neighbours_: patterns with a common link, itself included; empty if the loop is dense
   std::vector<OpId> active;  // ops alone or shared
-  std::vector<std::uint32_t> usable;  // flows that have bytes and a limit
-  std::vector<SharingFlow> flows;     // of `usable`, dense links; made when first shared
-  double alone_s = -1;                // time of the flows with nobody else; < 0 until asked for
-  bool one_phase = false;             // all flows end together when alone
+  double alone_s = -1;       // time of the flows with nobody else; < 0 until asked for
+  bool one_phase = false;    // all flows end together when alone
 };
 
 class Loop {
@@ -117,7 +131,8 @@ class Loop {
   void FindNeighbours();
   bool Travels(OpId op) const {
     const PatternId pattern = graph_.pattern(op);
-    return pattern != kNoPattern && !patterns_[pattern].usable.empty() &&
+    return pattern != kNoPattern &&
+           patterns_[pattern].flows.first != patterns_[pattern].flows.last &&
            graph_.duration(op) > graph_.latency(op);
   }
 
@@ -128,8 +143,16 @@ class Loop {
   void EndFlow(std::uint32_t flow);
   void SolveRates();
 
-  std::vector<PatternId> PatternsThatMeet(PatternId arriving);
-  std::vector<PatternId> FindMeeting(PatternId arriving);
+  template <typename T>
+  static std::span<const T> In(const std::vector<T>& all, Range range) {
+    return {all.data() + range.first, all.data() + range.last};
+  }
+  std::span<const std::uint32_t> LinksOf(const UsableFlow& flow) const {
+    return In(flow_links_, {flow.first_link, flow.last_link});
+  }
+
+  const std::vector<PatternId>& PatternsThatMeet(PatternId arriving);
+  void FindMeeting(PatternId arriving, std::vector<PatternId>* meeting);
   void Share(OpId op);
   void Leave(OpId op);
   void RemoveFlow(std::uint32_t flow);
@@ -142,6 +165,10 @@ class Loop {
   std::vector<OpId> successors_;
   std::vector<OpState> ops_;
   std::vector<PatternState> patterns_;
+  std::vector<UsableFlow> usable_;
+  std::vector<std::uint32_t> flow_links_;
+  std::vector<LinkPeak> peaks_;
+  std::vector<PatternId> neighbours_;
   bool dense_ =
       false;  // too many patterns per link to list neighbours: all transfers are shared at once
   std::vector<double> capacity_;           // dense links
@@ -149,6 +176,8 @@ class Loop {
   std::vector<double>
       load_;  // scratch of FindMeeting, by dense link; < 0 = not of the arriving pattern
   std::map<std::vector<std::uint32_t>, std::vector<PatternId>> meetings_;
+  std::vector<std::uint32_t> meeting_key_;  // scratch of PatternsThatMeet
+  std::vector<PatternId> meeting_;
 
   std::vector<FlowRun> flows_;  // by the solver's flow id
   MaxMinSharing sharing_{std::span<const double>{}};
@@ -188,37 +217,50 @@ void Loop::PreparePatterns(const Fabric& fabric) {
   for (PatternId id = 0; id < patterns_.size(); ++id) {
     if (!used[id]) continue;
     PatternState& pattern = patterns_[id];
-    const std::vector<Flow>& flows = graph_.traffic(id).flows;
-    for (std::uint32_t f = 0; f < flows.size(); ++f) {
-      const Flow& flow = flows[f];
-      double most = flow.cap_bytes_per_s > 0 ? flow.cap_bytes_per_s : kNoCap;
+    pattern.flows.first = static_cast<std::uint32_t>(usable_.size());
+    pattern.peaks.first = static_cast<std::uint32_t>(peaks_.size());
+    for (const Flow& flow : graph_.traffic(id).flows) {
+      UsableFlow usable{
+          .first_link = static_cast<std::uint32_t>(flow_links_.size()),
+          .last_link = static_cast<std::uint32_t>(flow_links_.size() + flow.links.size()),
+          .bytes = flow.bytes,
+          .weight = flow.weight,
+          .cap = flow.cap_bytes_per_s > 0 ? flow.cap_bytes_per_s : kNoCap,
+          .most = kNoCap};
+      usable.most = usable.cap;
       for (const std::uint32_t link : flow.links) {
         assert(link < dense_link_.size() && fabric.capacity_bytes_per_s[link] > 0);
-        most = std::min(most, fabric.capacity_bytes_per_s[link]);
+        usable.most = std::min(usable.most, fabric.capacity_bytes_per_s[link]);
       }
       // Nothing to send, or nothing that limits it: over as soon as the latency is.
-      if (!(flow.bytes > 0) || most == kNoCap) continue;
-      pattern.usable.push_back(f);
+      if (!(flow.bytes > 0) || usable.most == kNoCap) continue;
       for (const std::uint32_t link : flow.links) {
         if (dense_link_[link] == kNone) {
           dense_link_[link] = static_cast<std::uint32_t>(capacity_.size());
           capacity_.push_back(fabric.capacity_bytes_per_s[link]);
         }
-        pattern.peaks.push_back({dense_link_[link], most});
+        flow_links_.push_back(dense_link_[link]);
+        peaks_.push_back({dense_link_[link], usable.most});
       }
+      usable_.push_back(usable);
     }
-    std::stable_sort(pattern.peaks.begin(), pattern.peaks.end(),
+    pattern.flows.last = static_cast<std::uint32_t>(usable_.size());
+    const auto begin = peaks_.begin() + pattern.peaks.first;
+    std::stable_sort(begin, peaks_.end(),
                      [](const LinkPeak& a, const LinkPeak& b) { return a.link < b.link; });
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < pattern.peaks.size(); ++i) {
-      if (kept > 0 && pattern.peaks[kept - 1].link == pattern.peaks[i].link) {
-        pattern.peaks[kept - 1].peak += pattern.peaks[i].peak;
+    auto kept = begin;  // past the last link that is summed up
+    for (auto peak = begin; peak != peaks_.end(); ++peak) {
+      if (kept != begin && (kept - 1)->link == peak->link) {
+        (kept - 1)->peak += peak->peak;
       } else {
-        pattern.peaks[kept++] = pattern.peaks[i];
+        *kept++ = *peak;
       }
     }
-    pattern.peaks.resize(kept);
-    for (LinkPeak& peak : pattern.peaks) peak.peak = std::min(peak.peak, capacity_[peak.link]);
+    peaks_.erase(kept, peaks_.end());
+    for (auto peak = begin; peak != peaks_.end(); ++peak) {
+      peak->peak = std::min(peak->peak, capacity_[peak->link]);
+    }
+    pattern.peaks.last = static_cast<std::uint32_t>(peaks_.size());
   }
   load_.assign(capacity_.size(), -1);
   FindNeighbours();
@@ -228,9 +270,7 @@ void Loop::PreparePatterns(const Fabric& fabric) {
 void Loop::FindNeighbours() {
   if (dense_) return;
   std::vector<std::uint32_t> first(capacity_.size() + 2, 0);
-  for (const PatternState& pattern : patterns_) {
-    for (const LinkPeak& peak : pattern.peaks) ++first[peak.link + 2];
-  }
+  for (const LinkPeak& peak : peaks_) ++first[peak.link + 2];
   std::size_t pairs = 0;
   std::size_t crossings = 0;
   for (std::size_t i = 2; i < first.size(); ++i) {
@@ -246,18 +286,21 @@ void Loop::FindNeighbours() {
   }
   std::vector<PatternId> on_link(crossings);
   for (PatternId id = 0; id < patterns_.size(); ++id) {
-    for (const LinkPeak& peak : patterns_[id].peaks) on_link[first[peak.link + 1]++] = id;
+    for (const LinkPeak& peak : In(peaks_, patterns_[id].peaks))
+      on_link[first[peak.link + 1]++] = id;
   }
   std::vector<PatternId> seen_by(patterns_.size(), kNoPattern);
   for (PatternId id = 0; id < patterns_.size(); ++id) {
-    for (const LinkPeak& peak : patterns_[id].peaks) {
+    PatternState& pattern = patterns_[id];
+    pattern.neighbours.first = static_cast<std::uint32_t>(neighbours_.size());
+    for (const LinkPeak& peak : In(peaks_, pattern.peaks)) {
       for (std::uint32_t i = first[peak.link]; i < first[peak.link + 1]; ++i) {
         if (seen_by[on_link[i]] == id) continue;
         seen_by[on_link[i]] = id;
-        patterns_[id].neighbours.push_back(on_link[i]);
+        neighbours_.push_back(on_link[i]);
       }
     }
-    std::sort(patterns_[id].neighbours.begin(), patterns_[id].neighbours.end());
+    pattern.neighbours.last = static_cast<std::uint32_t>(neighbours_.size());
   }
 }
 
@@ -324,7 +367,7 @@ void Loop::StartFlows(OpId op) {
     Share(op);
     return;
   }
-  const std::vector<PatternId> meeting = PatternsThatMeet(id);
+  const std::vector<PatternId>& meeting = PatternsThatMeet(id);
   patterns_[id].active.push_back(op);
   for (const PatternId met : meeting) {
     for (const OpId other : patterns_[met].active) {
@@ -335,52 +378,56 @@ void Loop::StartFlows(OpId op) {
 
 // The patterns that must share if a transfer of `arriving` starts now: those active on a link that
 // could be asked for more than its capacity, and `arriving` itself; empty if there is no such link.
-std::vector<PatternId> Loop::PatternsThatMeet(PatternId arriving) {
-  std::vector<std::uint32_t> key{arriving};
-  std::size_t work = patterns_[arriving].peaks.size();
-  for (const PatternId id : patterns_[arriving].neighbours) {
+const std::vector<PatternId>& Loop::PatternsThatMeet(PatternId arriving) {
+  std::vector<std::uint32_t>& key = meeting_key_;
+  key.assign(1, arriving);
+  std::size_t work = patterns_[arriving].peaks.last - patterns_[arriving].peaks.first;
+  for (const PatternId id : In(neighbours_, patterns_[arriving].neighbours)) {
     if (patterns_[id].active.empty()) continue;
     key.push_back(id);
     key.push_back(static_cast<std::uint32_t>(patterns_[id].active.size()));
-    work += patterns_[id].peaks.size();
+    work += patterns_[id].peaks.last - patterns_[id].peaks.first;
   }
-  if (key.size() == 1) return {};
-  // Big patterns meet in the same few combinations again and again (every micro-batch); small ones
-  // are quicker to redo.
+  meeting_.clear();
+  if (key.size() == 1) return meeting_;
+  // Big patterns meet in the same few combinations again and again (every micro-batch); small ones are quicker to redo.
   constexpr std::size_t kWorthRemembering = 256;
   constexpr std::size_t kMostRemembered = 4096;
-  if (work < kWorthRemembering) return FindMeeting(arriving);
+  if (work < kWorthRemembering) {
+    FindMeeting(arriving, &meeting_);
+    return meeting_;
+  }
   const auto found = meetings_.find(key);
   if (found != meetings_.end()) return found->second;
   if (meetings_.size() >= kMostRemembered) meetings_.clear();
-  return meetings_.emplace(std::move(key), FindMeeting(arriving)).first->second;
+  std::vector<PatternId>& remembered = meetings_[key];
+  FindMeeting(arriving, &remembered);
+  return remembered;
 }
 
-std::vector<PatternId> Loop::FindMeeting(PatternId arriving) {
-  const PatternState& pattern = patterns_[arriving];
-  for (const LinkPeak& peak : pattern.peaks) load_[peak.link] = peak.peak;
-  for (const PatternId id : pattern.neighbours) {
-    const double count = static_cast<double>(patterns_[id].active.size());
-    if (count == 0) continue;
-    for (const LinkPeak& peak : patterns_[id].peaks) {
+// Works on meeting_key_: (arriving, then each active neighbour and how many ops of it are active).
+void Loop::FindMeeting(PatternId arriving, std::vector<PatternId>* meeting) {
+  const std::span<const LinkPeak> own = In(peaks_, patterns_[arriving].peaks);
+  for (const LinkPeak& peak : own) load_[peak.link] = peak.peak;
+  for (std::size_t i = 1; i < meeting_key_.size(); i += 2) {
+    const double count = meeting_key_[i + 1];
+    for (const LinkPeak& peak : In(peaks_, patterns_[meeting_key_[i]].peaks)) {
       if (load_[peak.link] >= 0) load_[peak.link] += count * peak.peak;
     }
   }
   const auto overloaded = [&](const LinkPeak& peak) {
     return load_[peak.link] > capacity_[peak.link] * (1 + kFitSlack);
   };
-  std::vector<PatternId> meeting;
-  if (std::any_of(pattern.peaks.begin(), pattern.peaks.end(), overloaded)) {
-    for (const PatternId id : pattern.neighbours) {
-      const std::vector<LinkPeak>& peaks = patterns_[id].peaks;
-      if (id == arriving ||
-          (!patterns_[id].active.empty() && std::any_of(peaks.begin(), peaks.end(), overloaded))) {
-        meeting.push_back(id);
+  if (std::any_of(own.begin(), own.end(), overloaded)) {
+    meeting->push_back(arriving);
+    for (std::size_t i = 1; i < meeting_key_.size(); i += 2) {
+      const std::span<const LinkPeak> peaks = In(peaks_, patterns_[meeting_key_[i]].peaks);
+      if (meeting_key_[i] != arriving && std::any_of(peaks.begin(), peaks.end(), overloaded)) {
+        meeting->push_back(meeting_key_[i]);
       }
     }
   }
-  for (const LinkPeak& peak : pattern.peaks) load_[peak.link] = -1;
-  return meeting;
+  for (const LinkPeak& peak : own) load_[peak.link] = -1;
 }
 
 // Puts an active transfer's flows into the solver with what remains of their bytes.
@@ -396,15 +443,15 @@ void Loop::Share(OpId op) {
 
   OpState& state = ops_[op];
   state.mode = Mode::kShared;
-  const std::vector<Flow>& flows = graph_.traffic(graph_.pattern(op)).flows;
-  for (std::size_t i = 0; i < pattern.flows.size(); ++i) {
-    double bytes = flows[pattern.usable[i]].bytes;
+  const std::span<const UsableFlow> flows = In(usable_, pattern.flows);
+  for (std::size_t i = 0; i < flows.size(); ++i) {
+    const UsableFlow& flow = flows[i];
+    double bytes = flow.bytes;
     if (elapsed_s > 0) {
       bytes = pattern.one_phase ? bytes * std::max(0.0, 1 - elapsed_s / alone_s) : remaining[i];
     }
     if (bytes <= 0) continue;
-    const SharingFlow& flow = pattern.flows[i];
-    const std::uint32_t id = sharing_.Add(flow.links, flow.weight, flow.cap_bytes_per_s);
+    const std::uint32_t id = sharing_.Add(LinksOf(flow), flow.weight, flow.cap);
     if (id >= flows_.size()) flows_.resize(id + 1);
     flows_[id] = {.op = op,
                   .index = static_cast<std::uint32_t>(i),
@@ -477,14 +524,10 @@ bool Loop::SharesBottleneck(std::uint32_t id) const {
 
 double Loop::AloneSeconds(PatternState& pattern) {
   if (pattern.alone_s >= 0) return pattern.alone_s;
-  const PatternId id = static_cast<PatternId>(&pattern - patterns_.data());
-  for (const std::uint32_t f : pattern.usable) {
-    const Flow& flow = graph_.traffic(id).flows[f];
-    SharingFlow shared{.links = {},
-                       .weight = flow.weight,
-                       .cap_bytes_per_s = flow.cap_bytes_per_s > 0 ? flow.cap_bytes_per_s : kNoCap};
-    for (const std::uint32_t link : flow.links) shared.links.push_back(dense_link_[link]);
-    pattern.flows.push_back(std::move(shared));
+  if (pattern.flows.last - pattern.flows.first == 1) {
+    const UsableFlow& flow = usable_[pattern.flows.first];
+    pattern.one_phase = true;
+    return pattern.alone_s = flow.bytes / flow.most;
   }
   return pattern.alone_s = RunAlone(pattern, std::numeric_limits<double>::infinity(), nullptr);
 }
@@ -493,18 +536,16 @@ double Loop::AloneSeconds(PatternState& pattern) {
 // flow. O(flows) per phase, and as many phases as there are distinct ends.
 double Loop::RunAlone(PatternState& pattern, double until_s, std::vector<double>* remaining) {
   if (alone_sharing_.link_count() != capacity_.size()) alone_sharing_ = MaxMinSharing(capacity_);
-  const std::vector<Flow>& flows =
-      graph_.traffic(static_cast<PatternId>(&pattern - patterns_.data())).flows;
+  const std::span<const UsableFlow> flows = In(usable_, pattern.flows);
   struct Open {
     std::size_t index;
     MaxMinSharing::FlowId id;
   };
   std::vector<Open> open;
-  std::vector<double> left(pattern.flows.size());
+  std::vector<double> left(flows.size());
   for (std::size_t i = 0; i < left.size(); ++i) {
-    const SharingFlow& flow = pattern.flows[i];
-    left[i] = flows[pattern.usable[i]].bytes;
-    open.push_back({i, alone_sharing_.Add(flow.links, flow.weight, flow.cap_bytes_per_s)});
+    left[i] = flows[i].bytes;
+    open.push_back({i, alone_sharing_.Add(LinksOf(flows[i]), flows[i].weight, flows[i].cap)});
   }
   double reached_s = 0;
   int phases = 0;
