@@ -14,28 +14,33 @@
 //
 // With x = (alpha, beta) and everything of a row divided by its time y, a row's relative error is
 //     r + alpha·a + beta·p,   r = base/y - 1,  a = comm/y,  p = p_align/y
-// where base = F/B + G/C and comm are summed over the subnetworks (sum, critical path): a linear least-squares problem
-// of two parameters in a box, whose minimum is one of at most five candidates (inside, or on one of the sides).
+// where base = F/B + G/C and comm are summed over the subnetworks (sum, critical path): a linear
+// least-squares problem of two parameters in a box, whose minimum is one of at most five candidates
+// (inside, or on one of the sides).
 //
-// For `max` base and comm are those of the subnetwork that is slowest at this alpha, and the problem is no longer convex.
-// The usual alternation - fix the active subnetworks, solve, look again which are active, repeat - stops at any point that
-// is consistent with itself, and there may be several. But which subnetwork is active depends on alpha alone, and only K
-// lines compete in a row:
+// For `max` base and comm are those of the subnetwork that is slowest at this alpha, and the
+// problem is no longer convex. The usual alternation - fix the active subnetworks, solve, look
+// again which are active, repeat - stops at any point that is consistent with itself, and there may
+// be several. But which subnetwork is active depends on alpha alone, and only K lines compete in a
+// row:
 //
 //     time                    /  C        row 1:   A until 0.4, then C
 //      |  A ________________ /_           row 2:   B until 0.7, then A
 //      |  B ______________ /___           ...
-//      |__________________/____ alpha     all rows together: linear on each of [0, 0.4], [0.4, 0.7], [0.7, 1]
+//      |__________________/____ alpha     all rows together: linear on each of [0, 0.4], [0.4,
+//      0.7], [0.7, 1]
 //
-// So the breakpoints of all rows, sorted, cut [0, 1] into at most n(K-1)+1 intervals. On each one the problem is linear;
-// stepping over a breakpoint changes the six sums of the normal equations by one row. Solving every interval in its box and
-// keeping the best is the global minimum, for a sort and O(1) per interval. One alternation from there repairs what
-// rounding in the running sums may have blurred: it lands on the exact solution of its own interval.
+// So the breakpoints of all rows, sorted, cut [0, 1] into at most n(K-1)+1 intervals. On each one
+// the problem is linear; stepping over a breakpoint changes the six sums of the normal equations by
+// one row. Solving every interval in its box and keeping the best is the global minimum, for a sort
+// and O(1) per interval. One alternation from there repairs what rounding in the running sums may
+// have blurred: it lands on the exact solution of its own interval.
 namespace aurum {
 namespace {
 
 constexpr double kAlphaMax = 1;
-// A column this small beside the step time, or two columns this nearly proportional, carry no information but rounding.
+// A column this small beside the step time, or two columns this nearly proportional, carry no
+// information but rounding.
 constexpr double kNothing = 1e-12;
 
 struct Line {
@@ -52,7 +57,8 @@ struct Term {
 
 std::vector<Line> Lines(const GoldenRow& row) {
   std::vector<Line> lines;
-  for (std::size_t k = 0; k < row.comm.size(); ++k) lines.push_back({row.f_over_b[k] + row.g_over_c[k], row.comm[k]});
+  for (std::size_t k = 0; k < row.comm.size(); ++k)
+    lines.push_back({row.f_over_b[k] + row.g_over_c[k], row.comm[k]});
   return lines;
 }
 
@@ -68,7 +74,8 @@ Line Sum(const std::vector<Line>& lines) {
 std::size_t Active(const std::vector<Line>& lines, double alpha) {
   std::size_t best = 0;
   for (std::size_t k = 1; k < lines.size(); ++k) {
-    if (lines[k].base + alpha * lines[k].comm > lines[best].base + alpha * lines[best].comm) best = k;
+    if (lines[k].base + alpha * lines[k].comm > lines[best].base + alpha * lines[best].comm)
+      best = k;
   }
   return best;
 }
@@ -96,7 +103,8 @@ struct Sums {
     pp += sign * t.p * t.p;
   }
   double Squares(double alpha, double beta) const {
-    return rr + 2 * (alpha * ra + beta * rp) + alpha * alpha * aa + 2 * alpha * beta * ap + beta * beta * pp;
+    return rr + 2 * (alpha * ra + beta * rp) + alpha * alpha * aa + 2 * alpha * beta * ap +
+           beta * beta * pp;
   }
 };
 
@@ -112,18 +120,23 @@ struct Solution {
   double squares = std::numeric_limits<double>::infinity();
 };
 
-bool HasColumn(double squares, std::size_t rows) { return squares > kNothing * kNothing * static_cast<double>(rows); }
+bool HasColumn(double squares, std::size_t rows) {
+  return squares > kNothing * kNothing * static_cast<double>(rows);
+}
 
 bool Separable(const Sums& s) { return s.aa * s.pp - s.ap * s.ap > kNothing * s.aa * s.pp; }
 
-// The minimum with alpha in [low, high] and beta >= 0; 0 or the lower end for what has no influence.
+// The minimum with alpha in [low, high] and beta >= 0; 0 or the lower end for what has no
+// influence.
 Solution SolveBox(const Sums& s, double low, double high) {
   Solution best;
   const auto consider = [&](double alpha, double beta) {
     const double squares = s.Squares(alpha, beta);
     if (squares < best.squares) best = {alpha, beta, squares};
   };
-  const auto beta_at = [&](double alpha) { return s.pp > 0 ? std::max(0.0, -(s.rp + alpha * s.ap) / s.pp) : 0.0; };
+  const auto beta_at = [&](double alpha) {
+    return s.pp > 0 ? std::max(0.0, -(s.rp + alpha * s.ap) / s.pp) : 0.0;
+  };
   consider(low, beta_at(low));
   consider(high, beta_at(high));
   if (s.aa > 0) consider(std::clamp(-s.ra / s.aa, low, high), 0);
@@ -136,12 +149,15 @@ Solution SolveBox(const Sums& s, double low, double high) {
   return best;
 }
 
-// The same on [0, 1] from the rows themselves: an orthogonal factorisation loses half as many digits as the sums do.
+// The same on [0, 1] from the rows themselves: an orthogonal factorisation loses half as many
+// digits as the sums do.
 Solution SolveRows(const std::vector<Term>& terms) {
   const Sums sums = SumsOf(terms);
   Solution best = SolveBox(sums, 0, kAlphaMax);
   const bool inside = best.alpha > 0 && best.alpha < kAlphaMax && best.beta > 0;
-  if (!inside || !HasColumn(sums.aa, terms.size()) || !HasColumn(sums.pp, terms.size()) || !Separable(sums)) return best;
+  if (!inside || !HasColumn(sums.aa, terms.size()) || !HasColumn(sums.pp, terms.size()) ||
+      !Separable(sums))
+    return best;
   const double scale_a = std::sqrt(sums.aa);
   const double scale_p = std::sqrt(sums.pp);
   Eigen::MatrixX2d columns(static_cast<Eigen::Index>(terms.size()), 2);
@@ -183,7 +199,8 @@ struct Breakpoint {
   std::size_t to = 0;
 };
 
-// The upper envelope of one row's lines on [0, 1], from left to right: the next line is the one that crosses first.
+// The upper envelope of one row's lines on [0, 1], from left to right: the next line is the one
+// that crosses first.
 void AddBreakpoints(const std::vector<Line>& lines, std::size_t row, std::vector<Breakpoint>* out) {
   double at = 0;
   std::size_t active = Active(lines, 0);
@@ -208,7 +225,8 @@ void AddBreakpoints(const std::vector<Line>& lines, std::size_t row, std::vector
 
 double BestAlphaForMax(const Problem& problem) {
   std::vector<Breakpoint> breakpoints;
-  for (std::size_t i = 0; i < problem.rows.size(); ++i) AddBreakpoints(problem.lines[i], i, &breakpoints);
+  for (std::size_t i = 0; i < problem.rows.size(); ++i)
+    AddBreakpoints(problem.lines[i], i, &breakpoints);
   std::stable_sort(breakpoints.begin(), breakpoints.end(),
                    [](const Breakpoint& a, const Breakpoint& b) { return a.alpha < b.alpha; });
   Sums sums;
@@ -277,7 +295,8 @@ void SetIntervals(const std::vector<Term>& terms, const Solution& best, GoldenFi
   const double freedom = static_cast<double>(terms.size()) - parameters;
   if (parameters == 0) return;
   if (freedom < 1) {
-    const std::string reason = "too few rows for a confidence interval: " + std::to_string(terms.size());
+    const std::string reason =
+        "too few rows for a confidence interval: " + std::to_string(terms.size());
     if (fit->alpha.value) fit->alpha.reason = reason;
     if (fit->beta.value) fit->beta.reason = reason;
     return;
@@ -302,7 +321,8 @@ void SetIntervals(const std::vector<Term>& terms, const Solution& best, GoldenFi
   if (fit->beta.value) {
     const auto profile = [&](double beta) {
       const double b = beta - best.beta;
-      const double a = s.aa > 0 ? std::clamp(-(s.ra + b * s.ap) / s.aa, -best.alpha, kAlphaMax - best.alpha) : 0;
+      const double a =
+          s.aa > 0 ? std::clamp(-(s.ra + b * s.ap) / s.aa, -best.alpha, kAlphaMax - best.alpha) : 0;
       return s.Squares(a, b);
     };
     fit->beta.low = End(profile, limit, best.beta, 0.0);
@@ -313,24 +333,30 @@ void SetIntervals(const std::vector<Term>& terms, const Solution& best, GoldenFi
 void CheckRows(const std::vector<GoldenRow>& rows) {
   const auto fail = [](std::size_t row, const std::string& what) {
     ThrowInput(740, "row " + std::to_string(row) + " cannot be fitted: " + what,
-               "every row needs its terms in seconds, 0 or more, for the same subnetworks, and the time of its step");
+               "every row needs its terms in seconds, 0 or more, for the same subnetworks, and the "
+               "time of its step");
   };
-  if (rows.empty()) ThrowInput(740, "there are no rows to fit", "simulate at least three points that differ");
+  if (rows.empty())
+    ThrowInput(740, "there are no rows to fit", "simulate at least three points that differ");
   const std::size_t subnetworks = rows[0].comm.size();
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const GoldenRow& row = rows[i];
     if (subnetworks == 0) fail(i, "it has no subnetworks");
-    if (row.f_over_b.size() != subnetworks || row.g_over_c.size() != subnetworks || row.comm.size() != subnetworks) {
+    if (row.f_over_b.size() != subnetworks || row.g_over_c.size() != subnetworks ||
+        row.comm.size() != subnetworks) {
       fail(i, "its terms are of different numbers of subnetworks");
     }
     const auto is_time = [](double value) { return std::isfinite(value) && value >= 0; };
     for (std::size_t k = 0; k < subnetworks; ++k) {
-      if (!is_time(row.f_over_b[k])) fail(i, "F/B of subnetwork " + std::to_string(k) + " is no time");
-      if (!is_time(row.g_over_c[k])) fail(i, "G/C of subnetwork " + std::to_string(k) + " is no time");
+      if (!is_time(row.f_over_b[k]))
+        fail(i, "F/B of subnetwork " + std::to_string(k) + " is no time");
+      if (!is_time(row.g_over_c[k]))
+        fail(i, "G/C of subnetwork " + std::to_string(k) + " is no time");
       if (!is_time(row.comm[k])) fail(i, "Comm of subnetwork " + std::to_string(k) + " is no time");
     }
     if (!is_time(row.p_align)) fail(i, "P_align is no time");
-    if (!is_time(row.simulated_s) || row.simulated_s <= 0) fail(i, "the time of the step is not above 0");
+    if (!is_time(row.simulated_s) || row.simulated_s <= 0)
+      fail(i, "the time of the step is not above 0");
   }
 }
 
@@ -355,9 +381,10 @@ GoldenFit FitGolden(const std::vector<GoldenRow>& rows, Combine combine) {
   const bool has_comm = HasColumn(sums.aa, terms.size());
   const bool has_align = HasColumn(sums.pp, terms.size());
   if (has_comm && has_align && !Separable(sums)) {
-    fit.alpha.reason = fit.beta.reason =
-        rows.size() == 1 ? "one row cannot tell alpha and beta apart"
-                         : "alpha and beta cannot be told apart: Comm and P_align are proportional over all rows";
+    fit.alpha.reason = fit.beta.reason = rows.size() == 1
+                                             ? "one row cannot tell alpha and beta apart"
+                                             : "alpha and beta cannot be told apart: Comm and "
+                                               "P_align are proportional over all rows";
   } else {
     if (has_comm) {
       fit.alpha.value = best.alpha;

@@ -1,9 +1,9 @@
 #include "sim/study/store.h"
 
-#include <csignal>
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <csignal>
 
 #include <cmath>
 #include <filesystem>
@@ -21,7 +21,8 @@ namespace {
 
 Study SmallStudy() {
   Study study;
-  study.scenario = ParseJson(R"({"model": "m", "plan": {"tp": 1}, "sweep": {"axes": []}})", "s.json");
+  study.scenario =
+      ParseJson(R"({"model": "m", "plan": {"tp": 1}, "sweep": {"axes": []}})", "s.json");
   study.axes = {ParseVary("plan.tp=1,2,4"), ParseVary("model=a,b")};
   study.tool_version = "1.2.3";
   return study;
@@ -31,7 +32,8 @@ PointRow Row(const Study& study, std::size_t ordinal) {
   PointRow row;
   row.ordinal = ordinal;
   row.id = PointId(study.scenario, study.axes, ordinal);
-  row.figures = {{"step_time_s", 0.1 * static_cast<double>(ordinal) + 1.0 / 3}, {"bottleneck", std::string("network")}};
+  row.figures = {{"step_time_s", 0.1 * static_cast<double>(ordinal) + 1.0 / 3},
+                 {"bottleneck", std::string("network")}};
   return row;
 }
 
@@ -110,7 +112,9 @@ TEST_CASE("the final bytes do not depend on the order of insertion, commits or r
   std::string bytes;
   int run = 0;
   for (const std::vector<std::vector<std::size_t>>& parts :
-       {std::vector<std::vector<std::size_t>>{{0, 1, 2, 3, 4, 5}}, {{5, 4, 3, 2, 1, 0}}, {{3}, {}, {1, 5}, {0, 2, 4}}}) {
+       {std::vector<std::vector<std::size_t>>{{0, 1, 2, 3, 4, 5}},
+        {{5, 4, 3, 2, 1, 0}},
+        {{3}, {}, {1, 5}, {0, 2, 4}}}) {
     const std::string path = scratch.File(std::to_string(run++) + ".db");
     for (const auto& part : parts) {
       Store store = Store::Open(path, study);
@@ -219,7 +223,9 @@ TEST_CASE("another study is refused, and the message says where it differs") {
 TEST_CASE("nothing that is no store of ours is opened or changed") {
   const Scratch scratch;
   const Study study = SmallStudy();
-  const auto code = [&](const std::string& path) { return ThrownBy([&] { Store::Open(path, study); }).code; };
+  const auto code = [&](const std::string& path) {
+    return ThrownBy([&] { Store::Open(path, study); }).code;
+  };
   CHECK(code("") == 720);
   CHECK(code(scratch.Folder()) == 720);
   CHECK(code(scratch.File("absent/run.db")) == 720);
@@ -258,7 +264,9 @@ TEST_CASE("nothing that is no store of ours is opened or changed") {
   CHECK(code(meta) == 722);
   const std::string later = scratch.File("later.db");
   Database(later, Database::Mode::kCreate)
-      .Execute("CREATE TABLE meta(key TEXT, value TEXT); INSERT INTO meta VALUES ('schema', 'aurum.sweep/9')");
+      .Execute(
+          "CREATE TABLE meta(key TEXT, value TEXT); INSERT INTO meta VALUES ('schema', "
+          "'aurum.sweep/9')");
   CHECK(code(later) == 727);
   CHECK(ThrownBy([&] { StoreReader reader(later); }).code == 727);
   CHECK(ThrownBy([&] { StoreReader reader(scratch.File("none.db")); }).code == 201);
@@ -325,7 +333,8 @@ TEST_CASE("a full disk is an error that keeps what was committed") {
   const std::string path = scratch.File("run.db");
   Study study = SmallStudy();
   study.axes = {ParseVary("n=1:5000:1")};
-  // No file may grow beyond 256 KiB; the signal that would end the process becomes an error of write().
+  // No file may grow beyond 256 KiB; the signal that would end the process becomes an error of
+  // write().
   struct rlimit before = {};
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
   const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
