@@ -6,8 +6,8 @@
 namespace aurum {
 namespace {
 
-// Of any one shape. Small enough that products of three of them fit 64 bits, so that what a part computes on its way
-// cannot overflow; CheckModel judges the whole.
+// Of any one shape. Small enough that products of three of them fit 64 bits, so that what a part
+// computes on its way cannot overflow; CheckModel judges the whole.
 constexpr std::int64_t kMost = std::int64_t{1} << 20;
 
 const Json& EmptyObject() {
@@ -15,8 +15,8 @@ const Json& EmptyObject() {
   return empty;
 }
 
-void CollectUnused(const Json& object, const std::string& pointer, const std::string& dotted, const ImportNotes& notes,
-                   std::vector<std::string>* unused) {
+void CollectUnused(const Json& object, const std::string& pointer, const std::string& dotted,
+                   const ImportNotes& notes, std::vector<std::string>* unused) {
   const auto used = notes.used.find(pointer);
   for (const auto& [key, value] : object.members()) {
     const std::string child = pointer + "/" + key;
@@ -46,7 +46,8 @@ std::string HfConfig::Dotted(std::string_view key) const {
 
 void HfConfig::AssumeDefault(std::string_view key, const std::string& value) {
   std::string sentence = Dotted(key) + " = " + value + " (default of " + class_name_ + ")";
-  if (std::find(notes_->assumed.begin(), notes_->assumed.end(), sentence) == notes_->assumed.end()) {
+  if (std::find(notes_->assumed.begin(), notes_->assumed.end(), sentence) ==
+      notes_->assumed.end()) {
     notes_->assumed.push_back(std::move(sentence));
   }
 }
@@ -72,7 +73,8 @@ int HfConfig::AnyIntOr(std::initializer_list<std::string_view> keys, int fallbac
   }
   const std::string key(*keys.begin());
   if (fallback < 0) {
-    reader_.Fail(602, "", "this config lacks '" + key + "', and " + class_name_ + " has no default for it",
+    reader_.Fail(602, "",
+                 "this config lacks '" + key + "', and " + class_name_ + " has no default for it",
                  "is the file cut short? take config.json as the model's authors published it");
   }
   AssumeDefault(key, std::to_string(fallback));
@@ -122,7 +124,8 @@ std::vector<std::string> HfConfig::Texts(std::string_view key) {
 std::vector<int> HfConfig::Ints(std::string_view key) {
   std::vector<int> ints;
   if (!Has(key)) return ints;
-  for (const std::int64_t value : reader_.Integers(key, -4096, kMost)) ints.push_back(static_cast<int>(value));
+  for (const std::int64_t value : reader_.Integers(key, -4096, kMost))
+    ints.push_back(static_cast<int>(value));
   return ints;
 }
 
@@ -130,7 +133,10 @@ std::vector<std::vector<int>> HfConfig::Pairs(std::string_view key) {
   std::vector<std::vector<int>> pairs;
   if (!Has(key)) return pairs;
   const Json& value = reader_.Value(key);
-  const auto bad = [&] { reader_.Fail(103, key, "'" + std::string(key) + "' must be an array of pairs of positive integers"); };
+  const auto bad = [&] {
+    reader_.Fail(103, key,
+                 "'" + std::string(key) + "' must be an array of pairs of positive integers");
+  };
   if (!value.IsArray()) bad();
   for (const Json& item : value.items()) {
     if (!item.IsArray() || item.items().size() != 2) bad();
@@ -146,28 +152,33 @@ std::vector<std::vector<int>> HfConfig::Pairs(std::string_view key) {
 
 HfConfig HfConfig::Child(std::string_view key, std::string class_name) {
   if (!Has(key)) {
-    reader_.Fail(602, "", "this config lacks '" + std::string(key) + "', where the shapes of that part stand",
-                 "is the file cut short? take config.json as the model's authors published it");
+    reader_.Fail(
+        602, "",
+        "this config lacks '" + std::string(key) + "', where the shapes of that part stand",
+        "is the file cut short? take config.json as the model's authors published it");
   }
   return {reader_.Object(key), std::move(class_name), notes_};
 }
 
 HfConfig HfConfig::ChildOrDefaults(std::string_view key, std::string class_name) {
   if (Has(key)) return Child(key, std::move(class_name));
-  return {ObjectReader(reader_.document(), EmptyObject(), reader_.pointer() + "/" + std::string(key)), std::move(class_name),
-          notes_};
+  return {
+      ObjectReader(reader_.document(), EmptyObject(), reader_.pointer() + "/" + std::string(key)),
+      std::move(class_name), notes_};
 }
 
 void HfConfig::Require(const ShapeProblem& problem) {
   if (!problem.message.empty()) Fail(603, problem.key, problem.message);
 }
 
-void HfConfig::Unknown(std::string_view key, const std::string& value, const std::vector<std::string>& known) {
+void HfConfig::Unknown(std::string_view key, const std::string& value,
+                       const std::vector<std::string>& known) {
   const std::string nearest = NearestName(value, known);
   std::string help = nearest.empty() ? "" : "the nearest known one is '" + nearest + "'; ";
   help += "known:";
   for (const std::string& name : known) help += " " + name;
-  Fail(604, key, "'" + std::string(key) + "' is '" + value + "', which the importer has no rule for", help);
+  Fail(604, key,
+       "'" + std::string(key) + "' is '" + value + "', which the importer has no rule for", help);
 }
 
 void HfConfig::Fail(int code, std::string_view key, std::string message, std::string help) const {

@@ -14,8 +14,9 @@ namespace {
 
 using Importer = void (*)(HfConfig& root, Model* model);
 
-// Every architecture that the importer knows: the class in `architectures`, its model_type, and who reads it. A class that
-// is not here is refused, even if its model_type is known: heads, towers and projectors hang on the class.
+// Every architecture that the importer knows: the class in `architectures`, its model_type, and who
+// reads it. A class that is not here is refused, even if its model_type is known: heads, towers and
+// projectors hang on the class.
 struct Architecture {
   const char* name;
   const char* model_type;
@@ -70,11 +71,13 @@ constexpr Architecture kArchitectures[] = {
 [[noreturn]] void RefuseUnknown(const HfConfig& root, const char* key, const std::string& name) {
   std::vector<std::string> known;
   for (const Architecture& architecture : kArchitectures) {
-    known.emplace_back(std::string(key) == "architectures" ? architecture.name : architecture.model_type);
+    known.emplace_back(std::string(key) == "architectures" ? architecture.name
+                                                           : architecture.model_type);
   }
   const std::string nearest = NearestName(name, known);
   root.Fail(601, key, "the architecture '" + name + "' is not known",
-            (nearest.empty() ? std::string("no known one is near to it; ") : "the nearest known one is '" + nearest + "'; ") +
+            (nearest.empty() ? std::string("no known one is near to it; ")
+                             : "the nearest known one is '" + nearest + "'; ") +
                 "to use it, write its shapes as a model file, see models/README.md");
 }
 
@@ -87,8 +90,11 @@ const Architecture& FindArchitecture(HfConfig& root) {
   }
   const std::string type = root.Has("model_type") ? root.Text("model_type") : "";
   if (name.empty() && type.empty()) {
-    root.Fail(602, "", "this config has neither 'architectures' nor 'model_type', so nothing says what model it is",
-              "is it a config.json of Hugging Face? a model file of ours begins with \"schema\": \"aurum.model/1\"");
+    root.Fail(602, "",
+              "this config has neither 'architectures' nor 'model_type', so nothing says what "
+              "model it is",
+              "is it a config.json of Hugging Face? a model file of ours begins with \"schema\": "
+              "\"aurum.model/1\"");
   }
   const Architecture* by_name = nullptr;
   const Architecture* by_type = nullptr;
@@ -102,12 +108,15 @@ const Architecture& FindArchitecture(HfConfig& root) {
   if (!name.empty() && by_name == nullptr) RefuseUnknown(root, "architectures", name);
   if (!type.empty() && by_type == nullptr) RefuseUnknown(root, "model_type", type);
   if (!name.empty() && !type.empty()) {
-    root.Fail(603, "model_type", "model_type '" + type + "' does not belong to the architecture '" + name + "'",
+    root.Fail(603, "model_type",
+              "model_type '" + type + "' does not belong to the architecture '" + name + "'",
               "the architecture '" + name + "' has model_type '" + by_name->model_type + "'");
   }
   const Architecture& found = by_name != nullptr ? *by_name : *by_type;
-  root.Assume(by_name != nullptr ? "model_type = '" + std::string(found.model_type) + "' (that of the architecture)"
-                                 : "architecture " + std::string(found.name) + " (that of the model_type)");
+  root.Assume(by_name != nullptr
+                  ? "model_type = '" + std::string(found.model_type) +
+                        "' (that of the architecture)"
+                  : "architecture " + std::string(found.name) + " (that of the model_type)");
   return found;
 }
 
@@ -132,7 +141,9 @@ Model ImportHuggingFace(const JsonDocument& config) {
   model.source = "Hugging Face config.json of " + model.name + ", " + architecture.name;
   architecture.importer(root, &model);
   if (root.Has("quantization_config")) {
-    root.Assume("quantization_config: quantized weights keep the dense shapes; choose the precision in the plan");
+    root.Assume(
+        "quantization_config: quantized weights keep the dense shapes; choose the precision in the "
+        "plan");
   }
   std::size_t guilty = 0;
   root.Require(CheckModel(model, &guilty));

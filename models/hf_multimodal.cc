@@ -11,7 +11,9 @@ namespace {
 // Where a part's width must be that of the part it meets.
 void RequireWidth(const HfConfig& c, std::string_view key, int given, int wanted) {
   if (given != wanted) {
-    c.Fail(603, key, "'" + std::string(key) + "' is " + std::to_string(given) + ", but the part that it meets has width " + std::to_string(wanted));
+    c.Fail(603, key,
+           "'" + std::string(key) + "' is " + std::to_string(given) +
+               ", but the part that it meets has width " + std::to_string(wanted));
   }
 }
 
@@ -22,19 +24,25 @@ int ImageSide(HfConfig& vision, int size_default, int patch_default, ImageRule* 
   return PatchesPerSide(vision, rule->image_size, rule->patch_size);
 }
 
-void ReadLength(HfConfig& text, Model* model) { model->max_positions = text.LongOr("max_position_embeddings", 0); }
+void ReadLength(HfConfig& text, Model* model) {
+  model->max_positions = text.LongOr("max_position_embeddings", 0);
+}
 
 // Area limits stand in preprocessor_config.json, not in config.json.
-void AssumeArea(HfConfig& root, std::int64_t least, std::int64_t most, const std::string& source, ImageRule* rule) {
+void AssumeArea(HfConfig& root, std::int64_t least, std::int64_t most, const std::string& source,
+                ImageRule* rule) {
   rule->min_pixels = least;
   rule->max_pixels = most;
-  root.Assume("images of " + std::to_string(least) + " … " + std::to_string(most) + " pixels (" + source + ")");
+  root.Assume("images of " + std::to_string(least) + " … " + std::to_string(most) + " pixels (" +
+              source + ")");
 }
 
 int SkippedLayers(const HfConfig& root, std::string_view key, int layer, int layers) {
   const int skipped = layer < 0 ? -1 - layer : layers - layer;
   if (skipped < 0 || skipped >= layers) {
-    root.Fail(603, key, "'" + std::string(key) + "' = " + std::to_string(layer) + " is not one of the tower's " + std::to_string(layers) + " layers");
+    root.Fail(603, key,
+              "'" + std::string(key) + "' = " + std::to_string(layer) +
+                  " is not one of the tower's " + std::to_string(layers) + " layers");
   }
   return skipped;
 }
@@ -59,19 +67,23 @@ Module ImportNamedTower(HfConfig& root, const NamedTower& tower, int layers) {
   shapes.Set("num_hidden_layers", layers);
   shapes.Set("num_attention_heads", tower.heads);
   shapes.Set("intermediate_size", tower.intermediate);
-  HfConfig vision(ObjectReader(root.reader().document(), shapes, "/" + std::string(tower.name)), "", root.notes());
+  HfConfig vision(ObjectReader(root.reader().document(), shapes, "/" + std::string(tower.name)), "",
+                  root.notes());
   root.Assume("the vision tower has the shapes of " + std::string(tower.name));
   return tower.siglip ? ImportSiglipVision(vision) : ImportClipVision(vision);
 }
 
-const std::vector<std::vector<int>> kLlavaNextPinpoints = {{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}};
+const std::vector<std::vector<int>> kLlavaNextPinpoints = {
+    {336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}};
 
 void ReadPinpoints(HfConfig& root, ImageRule* rule) {
   rule->kind = ImageRuleKind::kLlavaAnyres;
   rule->grid_pinpoints = root.Pairs("image_grid_pinpoints");
   if (rule->grid_pinpoints.empty()) {
     rule->grid_pinpoints = kLlavaNextPinpoints;
-    root.Assume("image_grid_pinpoints = [[336,672],[672,336],[672,672],[1008,336],[336,1008]] (default of LlavaNextConfig)");
+    root.Assume(
+        "image_grid_pinpoints = [[336,672],[672,336],[672,672],[1008,336],[336,1008]] (default of "
+        "LlavaNextConfig)");
   }
 }
 
@@ -108,16 +120,20 @@ void ImportLlava(HfConfig& root, Model* model) {
   const int feature_layer = root.SignedOr("vision_feature_layer", -2);
   tower.layers_skipped = SkippedLayers(root, "vision_feature_layer", feature_layer, tower.Layers());
   const std::string strategy = root.TextOr("vision_feature_select_strategy", "default");
-  if (strategy != "default" && strategy != "full") root.Unknown("vision_feature_select_strategy", strategy, {"default", "full"});
+  if (strategy != "default" && strategy != "full")
+    root.Unknown("vision_feature_select_strategy", strategy, {"default", "full"});
   const bool bias = root.FlagOr("multimodal_projector_bias", true);
   Module backbone = ImportText(text, root, "llama");
   ReadLength(text, model);
-  Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden,
-                                   {{tower.hidden, backbone.hidden, bias}, {backbone.hidden, backbone.hidden, bias}}, 0);
+  Module connector = MakeConnector(
+      "connector", Modality::kVision, backbone.hidden,
+      {{tower.hidden, backbone.hidden, bias}, {backbone.hidden, backbone.hidden, bias}}, 0);
   ImageRule& rule = model->image;
   int side = 0;
   if (root.Has("vision_config")) {
-    side = pixtral ? ImageSide(vision, 1024, 16, &rule) : type == "siglip_vision_model" ? ImageSide(vision, 224, 16, &rule) : ImageSide(vision, 224, 32, &rule);
+    side = pixtral                         ? ImageSide(vision, 1024, 16, &rule)
+           : type == "siglip_vision_model" ? ImageSide(vision, 224, 16, &rule)
+                                           : ImageSide(vision, 224, 32, &rule);
   } else {
     rule.image_size = 336;
     rule.patch_size = 14;
@@ -149,7 +165,8 @@ void ImportLlavaOriginal(HfConfig& root, Model* model) {
   }
   if (named == nullptr) root.Unknown("mm_vision_tower", tower_name, names);
   Module tower = ImportNamedTower(root, *named, named->layers);
-  tower.layers_skipped = SkippedLayers(root, "mm_vision_select_layer", root.SignedOr("mm_vision_select_layer", -2), tower.Layers());
+  tower.layers_skipped = SkippedLayers(root, "mm_vision_select_layer",
+                                       root.SignedOr("mm_vision_select_layer", -2), tower.Layers());
   // The text class hides behind LLaVA's model_type.
   Json flat = root.reader().value();
   flat.Set("model_type", model->family == "llava_mistral" ? "mistral" : "llama");
@@ -178,7 +195,8 @@ void ImportLlavaOriginal(HfConfig& root, Model* model) {
   model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
 }
 
-// VILA 1.5 (NVlabs/VILA): SigLIP, neighbours of 2×2 patches side by side (an odd grid is padded), norm and two matrices.
+// VILA 1.5 (NVlabs/VILA): SigLIP, neighbours of 2×2 patches side by side (an odd grid is padded),
+// norm and two matrices.
 void ImportVila(HfConfig& root, Model* model) {
   HfConfig text = root.Child("llm_cfg", "LlamaConfig");
   HfConfig vision = root.Child("vision_tower_cfg", "SiglipVisionConfig");
@@ -186,15 +204,18 @@ void ImportVila(HfConfig& root, Model* model) {
   const std::string type = vision.Text("model_type");
   if (type != "siglip_vision_model") vision.Unknown("model_type", type, {"siglip_vision_model"});
   Module tower = ImportSiglipVision(vision);
-  tower.layers_skipped = SkippedLayers(root, "mm_vision_select_layer", root.SignedOr("mm_vision_select_layer", -2), tower.Layers());
+  tower.layers_skipped = SkippedLayers(root, "mm_vision_select_layer",
+                                       root.SignedOr("mm_vision_select_layer", -2), tower.Layers());
   const std::string kind = projector.Text("mm_projector_type");
   if (kind != "mlp_downsample") projector.Unknown("mm_projector_type", kind, {"mlp_downsample"});
   Module backbone = ImportText(text, text, "llama");
   ReadLength(text, model);
-  if (root.Has("mm_hidden_size")) RequireWidth(root, "mm_hidden_size", root.Int("mm_hidden_size"), tower.hidden);
+  if (root.Has("mm_hidden_size"))
+    RequireWidth(root, "mm_hidden_size", root.Int("mm_hidden_size"), tower.hidden);
   const std::int64_t merged = 4 * std::int64_t{tower.hidden};
-  Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden,
-                                   {{merged, backbone.hidden, true}, {backbone.hidden, backbone.hidden, true}}, 2 * merged);
+  Module connector = MakeConnector(
+      "connector", Modality::kVision, backbone.hidden,
+      {{merged, backbone.hidden, true}, {backbone.hidden, backbone.hidden, true}}, 2 * merged);
   ImageRule& rule = model->image;
   const int side = (ImageSide(vision, 224, 16, &rule) + 1) / 2;
   rule.kind = ImageRuleKind::kFixed;
@@ -213,13 +234,15 @@ void ImportQwenVl(HfConfig& root, Model* model) {
     ReadLength(root, model);
   } else {
     HfConfig text = root.Child("text_config", "");
-    if (second && text.Has("model_type") && text.Text("model_type") != family && text.Text("model_type") != text_family + "_text") {
+    if (second && text.Has("model_type") && text.Text("model_type") != family &&
+        text.Text("model_type") != text_family + "_text") {
       text.Unknown("model_type", text.Text("model_type"), {family, family + "_text"});
     }
     if (second) {
       Json flat = text.reader().value();
       flat.Set("model_type", family);
-      HfConfig renamed(ObjectReader(root.reader().document(), flat, text.reader().pointer()), "", root.notes());
+      HfConfig renamed(ObjectReader(root.reader().document(), flat, text.reader().pointer()), "",
+                       root.notes());
       backbone = ImportText(renamed, root, family);
     } else {
       backbone = ImportText(text, root, text_family);
@@ -227,7 +250,8 @@ void ImportQwenVl(HfConfig& root, Model* model) {
     ReadLength(text, model);
   }
   HfConfig vision = root.ChildOrDefaults("vision_config", "the vision configuration");
-  std::vector<Module> parts = ImportQwenVision(vision, second ? family : "qwen3_vl", backbone.hidden);
+  std::vector<Module> parts =
+      ImportQwenVision(vision, second ? family : "qwen3_vl", backbone.hidden);
   ImageRule& rule = model->image;
   rule.kind = ImageRuleKind::kNativeMerge;
   rule.patch_size = vision.AnyIntOr({"patch_size", "spatial_patch_size"}, second ? 14 : 16);
@@ -237,11 +261,13 @@ void ImportQwenVl(HfConfig& root, Model* model) {
   } else {
     AssumeArea(root, 65536, 16777216, "preprocessor_config.json of Qwen3-VL", &rule);
   }
-  root.Assume("one image is " + std::to_string(vision.IntOr("temporal_patch_size", 2)) + " equal frames in the patch embedding");
+  root.Assume("one image is " + std::to_string(vision.IntOr("temporal_patch_size", 2)) +
+              " equal frames in the patch embedding");
   model->modules = {std::move(parts[0]), std::move(parts[1]), std::move(backbone)};
 }
 
-// PaliGemma: one biased matrix. Gemma-3: patches are averaged to mm_tokens_per_image, a norm, one matrix without bias.
+// PaliGemma: one biased matrix. Gemma-3: patches are averaged to mm_tokens_per_image, a norm, one
+// matrix without bias.
 void ImportGemmaVision(HfConfig& root, Model* model) {
   const bool third = model->family == "gemma3";
   HfConfig vision = root.Child("vision_config", "SiglipVisionConfig");
@@ -260,14 +286,19 @@ void ImportGemmaVision(HfConfig& root, Model* model) {
     int pooled = 1;
     while (pooled * pooled < rule.tokens_per_tile && pooled < 65536 / 2) ++pooled;
     if (rule.tokens_per_tile < 1 || pooled * pooled != rule.tokens_per_tile || side % pooled != 0) {
-      root.Fail(603, "mm_tokens_per_image", std::to_string(side) + "x" + std::to_string(side) + " patches cannot be averaged to " +
-                                                std::to_string(rule.tokens_per_tile) + " tokens");
+      root.Fail(603, "mm_tokens_per_image",
+                std::to_string(side) + "x" + std::to_string(side) +
+                    " patches cannot be averaged to " + std::to_string(rule.tokens_per_tile) +
+                    " tokens");
     }
-    connector = MakeConnector("connector", Modality::kVision, backbone.hidden, {{tower.hidden, backbone.hidden}}, tower.hidden);
+    connector = MakeConnector("connector", Modality::kVision, backbone.hidden,
+                              {{tower.hidden, backbone.hidden}}, tower.hidden);
     root.Assume("no pan-and-scan crops: one view of an image");
   } else {
-    if (root.Has("projection_dim")) RequireWidth(root, "projection_dim", root.Int("projection_dim"), backbone.hidden);
-    connector = MakeConnector("connector", Modality::kVision, backbone.hidden, {{tower.hidden, backbone.hidden, true}}, 0);
+    if (root.Has("projection_dim"))
+      RequireWidth(root, "projection_dim", root.Int("projection_dim"), backbone.hidden);
+    connector = MakeConnector("connector", Modality::kVision, backbone.hidden,
+                              {{tower.hidden, backbone.hidden, true}}, 0);
   }
   model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
 }
@@ -286,8 +317,11 @@ void ImportGemma4(HfConfig& root, Model* model) {
     rule.patch_size = vision.Int("patch_size");
     rule.merge = vision.Int("pooling_kernel_size");
     rule.tokens_per_tile = root.AnyIntOr({"vision_soft_tokens_per_image"}, 280);
-    if (rule.merge < 1 || rule.merge > 1024) vision.Fail(603, "pooling_kernel_size", "a pool of " + std::to_string(rule.merge) + " patches a side");
-    Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden, {{tower.hidden, backbone.hidden}}, 0);
+    if (rule.merge < 1 || rule.merge > 1024)
+      vision.Fail(603, "pooling_kernel_size",
+                  "a pool of " + std::to_string(rule.merge) + " patches a side");
+    Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden,
+                                     {{tower.hidden, backbone.hidden}}, 0);
     model->modules = {std::move(tower), std::move(connector)};
   }
   model->modules.push_back(std::move(backbone));
@@ -311,7 +345,8 @@ void ImportGlm4v(HfConfig& root, Model* model) {
   rule.patch_size = vision.IntOr("patch_size", 14);
   rule.merge = vision.IntOr("spatial_merge_size", 2);
   // Its limits count both frames of a patch: an image may have half of them.
-  AssumeArea(root, 6272, 4816896, "preprocessor_config.json of GLM-4.1V, half of its limits for two frames", &rule);
+  AssumeArea(root, 6272, 4816896,
+             "preprocessor_config.json of GLM-4.1V, half of its limits for two frames", &rule);
   model->modules = {std::move(parts[0]), std::move(parts[1]), std::move(backbone)};
 }
 
@@ -323,26 +358,33 @@ void ImportInternVl(HfConfig& root, Model* model) {
   Module backbone = ImportText(text, text, "");
   ReadLength(text, model);
   root.set_class_name("InternVLChatConfig");
-  tower.layers_skipped = SkippedLayers(root, "select_layer", root.SignedOr("select_layer", -1), tower.Layers());
+  tower.layers_skipped =
+      SkippedLayers(root, "select_layer", root.SignedOr("select_layer", -1), tower.Layers());
   const double ratio = root.NumberOr("downsample_ratio", 0.5);
-  if (!(ratio > 0.01 && ratio <= 1)) root.Fail(603, "downsample_ratio", "downsample_ratio must lie in 0.01 … 1");
+  if (!(ratio > 0.01 && ratio <= 1))
+    root.Fail(603, "downsample_ratio", "downsample_ratio must lie in 0.01 … 1");
   const int shrink = static_cast<int>(1 / ratio + 0.5);
   const std::int64_t merged = std::int64_t{tower.hidden} * shrink * shrink;
   ImageRule& rule = model->image;
   rule.kind = ImageRuleKind::kTiles;
   const int side = ImageSide(vision, 224, 14, &rule);
   if (root.Has("force_image_size") && root.Int("force_image_size") != rule.image_size) {
-    root.Fail(603, "force_image_size", "force_image_size = " + std::to_string(root.Int("force_image_size")) +
-                                           " is not the tower's image_size = " + std::to_string(rule.image_size));
+    root.Fail(603, "force_image_size",
+              "force_image_size = " + std::to_string(root.Int("force_image_size")) +
+                  " is not the tower's image_size = " + std::to_string(rule.image_size));
   }
   rule.class_tokens = 1;
   rule.merge = shrink;
   rule.tokens_per_tile = (side / shrink) * (side / shrink);
-  rule.max_tiles = root.FlagOr("dynamic_image_size", false) ? root.IntOr("max_dynamic_patch", 6) : 1;
-  if (rule.max_tiles < 1 || rule.max_tiles > 1024) root.Fail(603, "max_dynamic_patch", "at most " + std::to_string(rule.max_tiles) + " tiles an image");
+  rule.max_tiles =
+      root.FlagOr("dynamic_image_size", false) ? root.IntOr("max_dynamic_patch", 6) : 1;
+  if (rule.max_tiles < 1 || rule.max_tiles > 1024)
+    root.Fail(603, "max_dynamic_patch",
+              "at most " + std::to_string(rule.max_tiles) + " tiles an image");
   rule.thumbnail = root.FlagOr("use_thumbnail", false);
-  Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden,
-                                   {{merged, backbone.hidden, true}, {backbone.hidden, backbone.hidden, true}}, 2 * merged);
+  Module connector = MakeConnector(
+      "connector", Modality::kVision, backbone.hidden,
+      {{merged, backbone.hidden, true}, {backbone.hidden, backbone.hidden, true}}, 2 * merged);
   model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
 }
 
@@ -355,54 +397,66 @@ void ImportKimi(HfConfig& root, Model* model) {
   ReadLength(text, model);
   const std::string projector = vision.TextOr("mm_projector_type", "patchmerger");
   if (projector != "patchmerger") vision.Unknown("mm_projector_type", projector, {"patchmerger"});
-  if (vision.Has("mm_hidden_size")) RequireWidth(vision, "mm_hidden_size", vision.Int("mm_hidden_size"), tower.hidden);
-  if (vision.Has("text_hidden_size")) RequireWidth(vision, "text_hidden_size", vision.Int("text_hidden_size"), backbone.hidden);
+  if (vision.Has("mm_hidden_size"))
+    RequireWidth(vision, "mm_hidden_size", vision.Int("mm_hidden_size"), tower.hidden);
+  if (vision.Has("text_hidden_size"))
+    RequireWidth(vision, "text_hidden_size", vision.Int("text_hidden_size"), backbone.hidden);
   const std::vector<int> kernel = vision.Ints("merge_kernel_size");
-  if (!kernel.empty() && kernel != std::vector<int>{2, 2}) vision.Fail(604, "merge_kernel_size", "only a merge of 2x2 patches is known");
+  if (!kernel.empty() && kernel != std::vector<int>{2, 2})
+    vision.Fail(604, "merge_kernel_size", "only a merge of 2x2 patches is known");
   const std::int64_t merged = 4 * std::int64_t{tower.hidden};
-  Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden, {{merged, merged, true}, {merged, backbone.hidden, true}},
+  Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden,
+                                   {{merged, merged, true}, {merged, backbone.hidden, true}},
                                    2 * std::int64_t{tower.hidden});
   ImageRule& rule = model->image;
   rule.kind = ImageRuleKind::kNativeMerge;
   rule.patch_size = vision.IntOr("patch_size", 14);
   rule.merge = 2;
-  AssumeArea(root, 0, 16384 * std::int64_t{rule.patch_size} * rule.patch_size, "16384 patches, in_patch_limit of its image processor", &rule);
+  AssumeArea(root, 0, 16384 * std::int64_t{rule.patch_size} * rule.patch_size,
+             "16384 patches, in_patch_limit of its image processor", &rule);
   model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
 }
 
-// MoonViT before a Qwen2, connector as in Eagle and InternVL: norm of the merged width, mlp_connector_layers matrices.
+// MoonViT before a Qwen2, connector as in Eagle and InternVL: norm of the merged width,
+// mlp_connector_layers matrices.
 void ImportLocateAnything(HfConfig& root, Model* model) {
   HfConfig vision = root.Child("vision_config", "MoonViTConfig");
   HfConfig text = root.Child("text_config", "");
   Module tower = ImportMoonVit(vision);
   const std::vector<int> kernel = vision.Ints("merge_kernel_size");
-  if (!kernel.empty() && kernel != std::vector<int>{2, 2}) vision.Fail(604, "merge_kernel_size", "only a merge of 2x2 patches is known");
+  if (!kernel.empty() && kernel != std::vector<int>{2, 2})
+    vision.Fail(604, "merge_kernel_size", "only a merge of 2x2 patches is known");
   Module backbone = ImportText(text, text, "qwen2");
   ReadLength(text, model);
   root.set_class_name("LocateAnythingConfig");
   const int depth = root.IntOr("mlp_connector_layers", 2);
-  if (depth < 1 || depth > 16) root.Fail(603, "mlp_connector_layers", "a connector of " + std::to_string(depth) + " matrices");
+  if (depth < 1 || depth > 16)
+    root.Fail(603, "mlp_connector_layers", "a connector of " + std::to_string(depth) + " matrices");
   const std::int64_t merged = 4 * std::int64_t{tower.hidden};
   std::vector<Linear> output = {{merged, backbone.hidden, true}};
   for (int i = 1; i < depth; ++i) output.push_back({backbone.hidden, backbone.hidden, true});
-  root.Assume("connector: LayerNorm of the merged width, then mlp_connector_layers biased matrices");
-  Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden, std::move(output), 2 * merged);
+  root.Assume(
+      "connector: LayerNorm of the merged width, then mlp_connector_layers biased matrices");
+  Module connector =
+      MakeConnector("connector", Modality::kVision, backbone.hidden, std::move(output), 2 * merged);
   ImageRule& rule = model->image;
   rule.kind = ImageRuleKind::kNativeMerge;
   rule.patch_size = vision.IntOr("patch_size", 14);
   rule.merge = 2;
-  AssumeArea(root, 0, 4096 * std::int64_t{rule.patch_size} * rule.patch_size, "4096 patches, in_patch_limit of Kimi-VL's image processor", &rule);
+  AssumeArea(root, 0, 4096 * std::int64_t{rule.patch_size} * rule.patch_size,
+             "4096 patches, in_patch_limit of Kimi-VL's image processor", &rule);
   model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
 }
 
-// MiniCPM-V 2.6 (openbmb, resampler.py): query_num learned queries of the backbone's width, heads of 128, norms of queries,
-// keys and output, and a square matrix behind.
+// MiniCPM-V 2.6 (openbmb, resampler.py): query_num learned queries of the backbone's width, heads
+// of 128, norms of queries, keys and output, and a square matrix behind.
 void ImportMiniCpmV(HfConfig& root, Model* model) {
   HfConfig vision = root.Child("vision_config", "SiglipVisionConfig");
   Module tower = ImportSiglipVision(vision);
   if (root.FlagOr("drop_vision_last_layer", false)) {
     // The dropped layer is not in the checkpoint.
-    if (tower.runs.back().count < 2) root.Fail(603, "drop_vision_last_layer", "the vision tower has no layer to drop");
+    if (tower.runs.back().count < 2)
+      root.Fail(603, "drop_vision_last_layer", "the vision tower has no layer to drop");
     --tower.runs.back().count;
   }
   Module backbone = ImportText(root, root, "minicpmv");
@@ -410,7 +464,8 @@ void ImportMiniCpmV(HfConfig& root, Model* model) {
   const int hidden = backbone.hidden;
   const int queries = root.Int("query_num");
   if (queries < 1) root.Fail(603, "query_num", "a resampler without queries");
-  Module connector = MakeConnector("connector", Modality::kVision, hidden, {{hidden, hidden}}, 6 * std::int64_t{hidden});
+  Module connector = MakeConnector("connector", Modality::kVision, hidden, {{hidden, hidden}},
+                                   6 * std::int64_t{hidden});
   connector.resampler = {queries, tower.hidden, std::max(1, hidden / 128)};
   ImageRule& rule = model->image;
   rule.kind = ImageRuleKind::kSlices;
@@ -422,14 +477,16 @@ void ImportMiniCpmV(HfConfig& root, Model* model) {
   if (root.Has("slice_config")) {
     HfConfig slices = root.Child("slice_config", "MiniCPMVSliceConfig");
     rule.max_tiles = slices.IntOr("max_slice_nums", 1);
-    if (rule.max_tiles < 1 || rule.max_tiles > 1024) slices.Fail(603, "max_slice_nums", "at most " + std::to_string(rule.max_tiles) + " slices");
+    if (rule.max_tiles < 1 || rule.max_tiles > 1024)
+      slices.Fail(603, "max_slice_nums", "at most " + std::to_string(rule.max_tiles) + " slices");
   } else {
     root.Assume("slice_config.max_slice_nums = 9 (that of MiniCPM-V 2.6)");
   }
   model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
 }
 
-// Llama-3.2-Vision: the outputs of intermediate_layers_indices and the last go side by side to one biased matrix.
+// Llama-3.2-Vision: the outputs of intermediate_layers_indices and the last go side by side to one
+// biased matrix.
 void ImportMllama(HfConfig& root, Model* model) {
   HfConfig vision = root.Child("vision_config", "MllamaVisionConfig");
   HfConfig text = root.Child("text_config", "");
@@ -439,11 +496,15 @@ void ImportMllama(HfConfig& root, Model* model) {
   std::vector<int> taken = vision.Ints("intermediate_layers_indices");
   if (taken.empty()) {
     taken = {3, 7, 15, 23, 30};
-    vision.Assume("vision_config.intermediate_layers_indices = [3,7,15,23,30] (default of MllamaVisionConfig)");
+    vision.Assume(
+        "vision_config.intermediate_layers_indices = [3,7,15,23,30] (default of "
+        "MllamaVisionConfig)");
   }
   const int width = vision.IntOr("vision_output_dim", 7680);
-  RequireWidth(vision, "vision_output_dim", width, tower.hidden * (1 + static_cast<int>(std::min<std::size_t>(taken.size(), 64))));
-  Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden, {{width, backbone.hidden, true}}, 0);
+  RequireWidth(vision, "vision_output_dim", width,
+               tower.hidden * (1 + static_cast<int>(std::min<std::size_t>(taken.size(), 64))));
+  Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden,
+                                   {{width, backbone.hidden, true}}, 0);
   ImageRule& rule = model->image;
   rule.kind = ImageRuleKind::kCanvas;
   ImageSide(vision, 448, 14, &rule);
@@ -452,18 +513,21 @@ void ImportMllama(HfConfig& root, Model* model) {
   model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
 }
 
-// Llama-4: a ViT with class token, pixel shuffle to an MLP without bias (inside the tower in transformers), one matrix.
+// Llama-4: a ViT with class token, pixel shuffle to an MLP without bias (inside the tower in
+// transformers), one matrix.
 void ImportLlama4(HfConfig& root, Model* model) {
   HfConfig text = root.Child("text_config", "");
   Module backbone = ImportText(text, root, "llama4_text");
   ReadLength(text, model);
   if (!root.Has("vision_config")) {
-    root.Assume("no vision_config in this file: the vision tower is left out, the model takes text only");
+    root.Assume(
+        "no vision_config in this file: the vision tower is left out, the model takes text only");
     model->modules = {std::move(backbone)};
     return;
   }
   HfConfig vision = root.Child("vision_config", "Llama4VisionConfig");
-  // The layers are those of a CLIP tower, with rotary positions beside the learned ones and a bias everywhere.
+  // The layers are those of a CLIP tower, with rotary positions beside the learned ones and a bias
+  // everywhere.
   Module tower;
   tower.name = "vision";
   tower.kind = ModuleKind::kEncoder;
@@ -475,26 +539,37 @@ void ImportLlama4(HfConfig& root, Model* model) {
   const int side = ImageSide(vision, 448, 14, &rule);
   const int heads = vision.IntOr("num_attention_heads", 16);
   const int layers = vision.IntOr("num_hidden_layers", 34);
-  if (layers < 1 || layers > 4096) vision.Fail(603, "num_hidden_layers", "a tower of " + std::to_string(layers) + " layers");
+  if (layers < 1 || layers > 4096)
+    vision.Fail(603, "num_hidden_layers", "a tower of " + std::to_string(layers) + " layers");
   tower.input = {{3 * std::int64_t{rule.patch_size} * rule.patch_size, hidden}};
-  tower.runs = {{layers, MakeEncoderLayer({.hidden = tower.hidden, .heads = heads, .head_dim = HeadDim(vision, tower.hidden, heads, "num_attention_heads"),
-                                           .intermediate = vision.IntOr("intermediate_size", 5632)})}};
+  tower.runs = {
+      {layers,
+       MakeEncoderLayer({.hidden = tower.hidden,
+                         .heads = heads,
+                         .head_dim = HeadDim(vision, tower.hidden, heads, "num_attention_heads"),
+                         .intermediate = vision.IntOr("intermediate_size", 5632)})}};
   tower.embedding_parameters = (std::int64_t{side} * side + 2 + 4) * hidden;
   vision.Require(CheckAttention(tower.runs[0].layer.attention));
   vision.Require(CheckMlp(tower.runs[0].layer.mlp));
   const double ratio = vision.NumberOr("pixel_shuffle_ratio", 0.5);
-  if (!(ratio > 0.01 && ratio <= 1)) vision.Fail(603, "pixel_shuffle_ratio", "pixel_shuffle_ratio must lie in 0.01 … 1");
+  if (!(ratio > 0.01 && ratio <= 1))
+    vision.Fail(603, "pixel_shuffle_ratio", "pixel_shuffle_ratio must lie in 0.01 … 1");
   rule.merge = static_cast<int>(1 / ratio + 0.5);
   const int middle = vision.IntOr("projector_input_dim", 4096);
   const int projected = vision.IntOr("projector_output_dim", 4096);
   const int width = vision.IntOr("vision_output_dim", 7680);
   RequireWidth(vision, "vision_output_dim", width, projected);
-  if (vision.IntOr("intermediate_size", 5632) != tower.hidden * rule.merge * std::int64_t{rule.merge}) {
-    vision.Fail(603, "intermediate_size", "the pixel shuffle's MLP reads intermediate_size, which must be hidden_size times the shuffle's " +
-                                              std::to_string(rule.merge * rule.merge) + " patches");
+  if (vision.IntOr("intermediate_size", 5632) !=
+      tower.hidden * rule.merge * std::int64_t{rule.merge}) {
+    vision.Fail(603, "intermediate_size",
+                "the pixel shuffle's MLP reads intermediate_size, which must be hidden_size times "
+                "the shuffle's " +
+                    std::to_string(rule.merge * rule.merge) + " patches");
   }
-  Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden,
-                                   {{hidden * rule.merge * rule.merge, middle}, {middle, projected}, {width, backbone.hidden}}, 0);
+  Module connector = MakeConnector(
+      "connector", Modality::kVision, backbone.hidden,
+      {{hidden * rule.merge * rule.merge, middle}, {middle, projected}, {width, backbone.hidden}},
+      0);
   rule.kind = ImageRuleKind::kCanvasSeparated;
   rule.class_tokens = 1;
   rule.tokens_per_tile = (side / rule.merge) * (side / rule.merge);
@@ -504,9 +579,10 @@ void ImportLlama4(HfConfig& root, Model* model) {
   model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
 }
 
-// Molmo (allenai/molmo): CLIP-L/14-336 without its last layer, outputs of two layers side by side; every 2×2 patches are
-// pooled by an attention whose one query is their mean; a gated MLP as wide as the backbone's. As matrices: keys and values
-// per patch, query, output and MLP per pooled token.
+// Molmo (allenai/molmo): CLIP-L/14-336 without its last layer, outputs of two layers side by side;
+// every 2×2 patches are pooled by an attention whose one query is their mean; a gated MLP as wide
+// as the backbone's. As matrices: keys and values per patch, query, output and MLP per pooled
+// token.
 void ImportMolmo(HfConfig& root, Model* model) {
   Module backbone = ImportText(root, root, "molmo");
   ReadLength(root, model);
@@ -516,10 +592,16 @@ void ImportMolmo(HfConfig& root, Model* model) {
   const std::int64_t intermediate = backbone.runs[0].layer.mlp.intermediate;
   const std::int64_t hidden = backbone.hidden;
   Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden,
-                                   {{2 * width, width, true}, {width, width, true}, {width, intermediate}, {width, intermediate}, {intermediate, hidden}},
+                                   {{2 * width, width, true},
+                                    {width, width, true},
+                                    {width, intermediate},
+                                    {width, intermediate},
+                                    {intermediate, hidden}},
                                    2 * 2 * width);  // two pad embeddings
   connector.input = {{2 * width, width, true}, {2 * width, width, true}};
-  root.Assume("vision tower of 23 layers, 2x2 attention pool and connector as in Molmo's code; config.json tells none of them");
+  root.Assume(
+      "vision tower of 23 layers, 2x2 attention pool and connector as in Molmo's code; config.json "
+      "tells none of them");
   ImageRule& rule = model->image;
   rule.kind = ImageRuleKind::kOverlapCrops;
   rule.image_size = 336;
@@ -545,17 +627,21 @@ void ImportFuyu(HfConfig& root, Model* model) {
   rule.kind = ImageRuleKind::kRowNewline;
   rule.patch_size = root.IntOr("patch_size", 30);
   const int channels = root.IntOr("num_channels", 3);
-  if (rule.patch_size < 1 || rule.patch_size > 4096) root.Fail(603, "patch_size", "a patch of " + std::to_string(rule.patch_size) + " pixels");
-  if (channels < 1 || channels > 64) root.Fail(603, "num_channels", "an image of " + std::to_string(channels) + " channels");
+  if (rule.patch_size < 1 || rule.patch_size > 4096)
+    root.Fail(603, "patch_size", "a patch of " + std::to_string(rule.patch_size) + " pixels");
+  if (channels < 1 || channels > 64)
+    root.Fail(603, "num_channels", "an image of " + std::to_string(channels) + " channels");
   rule.grid_pinpoints = {{1080, 1920}};
   root.Assume("images larger than 1920x1080 are scaled down into it (size of FuyuImageProcessor)");
   const std::int64_t pixels = std::int64_t{rule.patch_size} * rule.patch_size * channels;
-  Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden, {{pixels, backbone.hidden, true}}, 0);
+  Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden,
+                                   {{pixels, backbone.hidden, true}}, 0);
   model->modules = {std::move(connector), std::move(backbone)};
 }
 
-// The first Qwen, and with "visual" Qwen-VL: OpenCLIP bigG, 256 learned queries of the backbone's width with heads of 128,
-// stored 2D positions of the queries, norms of queries, keys and output, and a square matrix behind.
+// The first Qwen, and with "visual" Qwen-VL: OpenCLIP bigG, 256 learned queries of the backbone's
+// width with heads of 128, stored 2D positions of the queries, norms of queries, keys and output,
+// and a square matrix behind.
 void ImportQwenOriginal(HfConfig& root, Model* model) {
   Module backbone = ImportText(root, root, "qwen");
   ReadLength(root, model);
@@ -564,7 +650,8 @@ void ImportQwenOriginal(HfConfig& root, Model* model) {
     Module tower = ImportOpenClipVision(visual, 256);
     RequireWidth(visual, "output_dim", visual.Int("output_dim"), backbone.hidden);
     const int hidden = backbone.hidden;
-    Module connector = MakeConnector("connector", Modality::kVision, hidden, {{hidden, hidden}}, (6 + 256) * std::int64_t{hidden});
+    Module connector = MakeConnector("connector", Modality::kVision, hidden, {{hidden, hidden}},
+                                     (6 + 256) * std::int64_t{hidden});
     connector.resampler = {256, tower.hidden, std::max(1, hidden / 128)};
     ImageRule& rule = model->image;
     rule.kind = ImageRuleKind::kFixed;
@@ -610,10 +697,12 @@ void ImportWhisper(HfConfig& root, Model* model) {
   model->modules = {std::move(encoder), std::move(decoder)};
 }
 
-// Voxtral: four encoder tokens side by side, two matrices without bias. Qwen2-Audio: pairs are averaged, one biased matrix.
+// Voxtral: four encoder tokens side by side, two matrices without bias. Qwen2-Audio: pairs are
+// averaged, one biased matrix.
 void ImportAudioLanguage(HfConfig& root, Model* model) {
   const bool voxtral = model->family == "voxtral";
-  HfConfig audio = root.Child("audio_config", voxtral ? "VoxtralEncoderConfig" : "Qwen2AudioEncoderConfig");
+  HfConfig audio =
+      root.Child("audio_config", voxtral ? "VoxtralEncoderConfig" : "Qwen2AudioEncoderConfig");
   HfConfig text = root.Child("text_config", "");
   Module encoder = ImportWhisperEncoder(audio, "audio");
   Module backbone = ImportText(text, root, voxtral ? "llama" : "qwen2");
@@ -628,12 +717,17 @@ void ImportAudioLanguage(HfConfig& root, Model* model) {
   if (voxtral) {
     const std::int64_t stacked = encoder.runs[0].layer.mlp.intermediate;
     if (stacked % width != 0) {
-      audio.Fail(603, "intermediate_size", "the projector stacks intermediate_size / hidden_size encoder tokens, which must be a whole number");
+      audio.Fail(603, "intermediate_size",
+                 "the projector stacks intermediate_size / hidden_size encoder tokens, which must "
+                 "be a whole number");
     }
-    connector = MakeConnector("audio_connector", Modality::kAudio, hidden, {{stacked, hidden}, {hidden, hidden}}, 0);
-    model->audio.backbone_tokens_per_s = model->audio.encoder_tokens_per_s / static_cast<double>(stacked / width);
+    connector = MakeConnector("audio_connector", Modality::kAudio, hidden,
+                              {{stacked, hidden}, {hidden, hidden}}, 0);
+    model->audio.backbone_tokens_per_s =
+        model->audio.encoder_tokens_per_s / static_cast<double>(stacked / width);
   } else {
-    connector = MakeConnector("audio_connector", Modality::kAudio, hidden, {{width, hidden, true}}, 0);
+    connector =
+        MakeConnector("audio_connector", Modality::kAudio, hidden, {{width, hidden, true}}, 0);
     model->audio.backbone_tokens_per_s = model->audio.encoder_tokens_per_s / 2;
   }
   model->modules = {std::move(encoder), std::move(connector), std::move(backbone)};

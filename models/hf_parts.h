@@ -8,10 +8,12 @@
 
 namespace aurum {
 
-// The parts that the importer puts together. Each reads one object of the config and gives a module; what the config
-// does not tell is the structure of the Hugging Face class named in the comment of the part.
+// The parts that the importer puts together. Each reads one object of the config and gives a
+// module; what the config does not tell is the structure of the Hugging Face class named in the
+// comment of the part.
 
-// The text model in `c` as the backbone. `default_family` is the model_type that the outer class takes when `c` has none
+// The text model in `c` as the backbone. `default_family` is the model_type that the outer class
+// takes when `c` has none
 // ("" = E0602). The outer class decides about tied embeddings, so it is asked first.
 Module ImportText(HfConfig& c, HfConfig& root, const std::string& default_family);
 // The model_types that ImportText knows.
@@ -35,7 +37,8 @@ Module ImportWhisperEncoder(HfConfig& c, const std::string& name);
 Module ImportWhisperDecoder(HfConfig& c);
 Module ImportClipText(HfConfig& c);
 
-// Whole models of more than one module, in hf_multimodal.cc. Each fills modules and rules; model->family is the model_type.
+// Whole models of more than one module, in hf_multimodal.cc. Each fills modules and rules;
+// model->family is the model_type.
 void ImportTextOnly(HfConfig& root, Model* model);
 void ImportLlava(HfConfig& root, Model* model);
 void ImportLlavaOriginal(HfConfig& root, Model* model);
@@ -58,8 +61,8 @@ void ImportWhisper(HfConfig& root, Model* model);
 void ImportAudioLanguage(HfConfig& root, Model* model);
 
 // A connector of plain matrices between two modules.
-Module MakeConnector(const std::string& name, Modality modality, int hidden, std::vector<Linear> output,
-                     std::int64_t other_parameters);
+Module MakeConnector(const std::string& name, Modality modality, int hidden,
+                     std::vector<Linear> output, std::int64_t other_parameters);
 // A pre-norm transformer layer as vision and audio encoders have it.
 struct EncoderLayerShape {
   int hidden = 0;

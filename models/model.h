@@ -7,8 +7,9 @@
 
 namespace aurum {
 
-// A model as the simulator sees it: modules (encoders, connectors, one backbone), each a run of transformer layers
-// between an input and an output part. Shapes only, no weights. All counts are per one copy of the model, unsharded.
+// A model as the simulator sees it: modules (encoders, connectors, one backbone), each a run of
+// transformer layers between an input and an output part. Shapes only, no weights. All counts are
+// per one copy of the model, unsharded.
 
 enum class Modality { kText, kVision, kAudio };
 enum class ModuleKind { kEncoder, kConnector, kBackbone };
@@ -17,7 +18,8 @@ enum class AttentionKind {
   kSelf,    // multi-head, grouped-query or multi-query attention
   kLatent,  // multi-head latent attention (DeepSeek-V2): low-rank queries and keys/values
   kLinear,  // a linear-attention or state-space mixer; cost is linear in the sequence length.
-            // heads = value heads, kv_heads = query and key heads (each state belongs to a value head)
+            // heads = value heads, kv_heads = query and key heads (each state belongs to a value
+            // head)
   kCross,   // queries from this stream, keys and values from another module's output
 };
 
@@ -28,39 +30,41 @@ struct Attention {
   int head_dim = 0;        // of queries and keys (kLatent: without the rotary part)
   int value_head_dim = 0;  // of values; = head_dim unless said otherwise
   bool causal = false;
-  int window = 0;          // tokens that one token sees; 0 = all
+  int window = 0;  // tokens that one token sees; 0 = all
   bool qkv_bias = false;
   bool output_bias = false;
-  int q_lora_rank = 0;     // kLatent; 0 = full-rank queries
-  int kv_lora_rank = 0;    // kLatent
-  int rope_head_dim = 0;   // kLatent
-  int kv_input = 0;        // kCross: width of the keys' source; 0 = the module's hidden width
-  bool key_bias = true;    // with qkv_bias: false if only queries and values have one (Whisper)
-  bool output_gate = false;       // one more heads·value_head_dim projection gates the output
+  int q_lora_rank = 0;       // kLatent; 0 = full-rank queries
+  int kv_lora_rank = 0;      // kLatent
+  int rope_head_dim = 0;     // kLatent
+  int kv_input = 0;          // kCross: width of the keys' source; 0 = the module's hidden width
+  bool key_bias = true;      // with qkv_bias: false if only queries and values have one (Whisper)
+  bool output_gate = false;  // one more heads·value_head_dim projection gates the output
   bool shared_key_value = false;  // the values are the keys: no projection of their own (Gemma-4)
 
   bool operator==(const Attention&) const = default;
 };
 
 struct Mlp {
-  int intermediate = 0;        // dense width; 0 if every layer of the run is a mixture of experts
-  bool gated = true;           // SwiGLU-like: three matrices instead of two
+  int intermediate = 0;  // dense width; 0 if every layer of the run is a mixture of experts
+  bool gated = true;     // SwiGLU-like: three matrices instead of two
   bool bias = false;
-  int experts = 0;             // 0 = dense
+  int experts = 0;  // 0 = dense
   int experts_per_token = 0;
-  int expert_intermediate = 0; // width of one routed expert
-  int shared_intermediate = 0; // total width of the always-on experts; 0 = none
+  int expert_intermediate = 0;  // width of one routed expert
+  int shared_intermediate = 0;  // total width of the always-on experts; 0 = none
 
   bool operator==(const Mlp&) const = default;
 };
 
 struct Layer {
   Attention attention;
-  Attention cross;  // after the self-attention of the same layer (Whisper's decoder); heads = 0: none
+  Attention
+      cross;  // after the self-attention of the same layer (Whisper's decoder); heads = 0: none
   Mlp mlp;
-  bool layer_norm = false;            // LayerNorm with bias instead of RMSNorm: the memory-bound cost differs
-  std::int64_t norm_parameters = 0;   // all norms of the layer, scales and biases, QK-norms included
-  std::int64_t other_parameters = 0;  // layer scale, gates, router bias, relative positions, mixer extras, ...
+  bool layer_norm = false;  // LayerNorm with bias instead of RMSNorm: the memory-bound cost differs
+  std::int64_t norm_parameters = 0;  // all norms of the layer, scales and biases, QK-norms included
+  std::int64_t other_parameters =
+      0;  // layer scale, gates, router bias, relative positions, mixer extras, ...
 
   bool operator==(const Layer&) const = default;
 };
@@ -72,8 +76,8 @@ struct LayerRun {
   bool operator==(const LayerRun&) const = default;
 };
 
-// A dense matrix that is applied outside of the layers, `repeats` times for every token that it sees (Whisper's first
-// convolution runs at twice the rate of the encoder's tokens).
+// A dense matrix that is applied outside of the layers, `repeats` times for every token that it
+// sees (Whisper's first convolution runs at twice the rate of the encoder's tokens).
 struct Linear {
   std::int64_t in = 0;
   std::int64_t out = 0;
@@ -84,9 +88,10 @@ struct Linear {
   bool operator==(const Linear&) const = default;
 };
 
-// How a resampler or cross-attention pooler shortens its input to a fixed number of learned queries: the input is
-// projected from kv_input to the module's hidden width (no bias), then one multi-head attention of that width (four
-// square matrices with bias) reads it with `queries` queries. Qwen-VL, MiniCPM-V.
+// How a resampler or cross-attention pooler shortens its input to a fixed number of learned
+// queries: the input is projected from kv_input to the module's hidden width (no bias), then one
+// multi-head attention of that width (four square matrices with bias) reads it with `queries`
+// queries. Qwen-VL, MiniCPM-V.
 struct Resampler {
   int queries = 0;  // 0 = none
   int kv_input = 0;
@@ -96,18 +101,21 @@ struct Resampler {
 };
 
 struct Module {
-  std::string name;  // unique in the model: "vision", "audio", "connector", "audio_connector", "text", "backbone"
+  std::string name;  // unique in the model: "vision", "audio", "connector", "audio_connector",
+                     // "text", "backbone"
   ModuleKind kind = ModuleKind::kBackbone;
   Modality modality = Modality::kText;
   int hidden = 0;
   std::vector<Linear> input;   // per token that comes in: patch embedding, convolution as matrix
   std::vector<LayerRun> runs;  // in order
-  std::vector<Linear> output;  // per output token: merger, projector (contrastive towers: once per sample)
-  int layers_skipped = 0;      // trailing layers whose output nobody reads (LLaVA takes layer -2)
-  std::int64_t embedding_parameters = 0;  // positions, class token, learned queries, final norm: everything else
-  std::int64_t vocabulary = 0;            // rows of the token embedding; 0 = none
-  std::int64_t head_vocabulary = 0;       // columns of the output head; 0 = none
-  bool tied_head = false;                 // the head shares the embedding's weights
+  std::vector<Linear>
+      output;  // per output token: merger, projector (contrastive towers: once per sample)
+  int layers_skipped = 0;  // trailing layers whose output nobody reads (LLaVA takes layer -2)
+  std::int64_t embedding_parameters =
+      0;  // positions, class token, learned queries, final norm: everything else
+  std::int64_t vocabulary = 0;       // rows of the token embedding; 0 = none
+  std::int64_t head_vocabulary = 0;  // columns of the output head; 0 = none
+  bool tied_head = false;            // the head shares the embedding's weights
   Resampler resampler;
 
   int Layers() const;  // sum of the runs' counts
@@ -117,40 +125,45 @@ struct Module {
 
 // Tokens per image, each family's own rule. See models/tokens.h for what each kind means.
 enum class ImageRuleKind {
-  kNone,        // the model takes no images
-  kFixed,       // any image is resized to image_size²; backbone_tokens each (LLaVA-1.5, Qwen-VL, CLIP, PaliGemma)
-  kLlavaAnyres, // LLaVA-1.6: base view + best grid of tiles, unpadded, one newline token per row
-  kNativeMerge, // Qwen2-VL and later: sides rounded to patch·merge, area clamped, (h/pm)·(w/pm) tokens
-  kRowNewline,  // Fuyu, Pixtral: ceil(w/patch)·ceil(h/patch) tokens plus one newline per row
-  kTiles,       // InternVL: best grid of image_size² tiles up to max_tiles, plus a thumbnail
-  kCanvas,      // Llama-3.2-Vision: best canvas of tiles, all tiles in one encoder sequence, none in the text
-  kCanvasSeparated,  // Llama-4: best canvas of tiles with separators, plus a global view when more than one
-  kSlices,      // MiniCPM-V: overview plus up to max_tiles slices of native shape, tokens_per_tile each
-  kOverlapCrops,     // Molmo: overlapping crops plus overview, pooled merge², one column token per row
-  kBudget,      // Gemma-4: scaled to at most tokens_per_tile merged patches, shape kept
+  kNone,   // the model takes no images
+  kFixed,  // any image is resized to image_size²; backbone_tokens each (LLaVA-1.5, Qwen-VL, CLIP,
+           // PaliGemma)
+  kLlavaAnyres,  // LLaVA-1.6: base view + best grid of tiles, unpadded, one newline token per row
+  kNativeMerge,  // Qwen2-VL and later: sides rounded to patch·merge, area clamped, (h/pm)·(w/pm)
+                 // tokens
+  kRowNewline,   // Fuyu, Pixtral: ceil(w/patch)·ceil(h/patch) tokens plus one newline per row
+  kTiles,        // InternVL: best grid of image_size² tiles up to max_tiles, plus a thumbnail
+  kCanvas,  // Llama-3.2-Vision: best canvas of tiles, all tiles in one encoder sequence, none in
+            // the text
+  kCanvasSeparated,  // Llama-4: best canvas of tiles with separators, plus a global view when more
+                     // than one
+  kSlices,  // MiniCPM-V: overview plus up to max_tiles slices of native shape, tokens_per_tile each
+  kOverlapCrops,  // Molmo: overlapping crops plus overview, pooled merge², one column token per row
+  kBudget,        // Gemma-4: scaled to at most tokens_per_tile merged patches, shape kept
 };
 
 struct ImageRule {
   ImageRuleKind kind = ImageRuleKind::kNone;
-  int image_size = 0;           // side of one tile or of the fixed input, pixels
+  int image_size = 0;  // side of one tile or of the fixed input, pixels
   int patch_size = 0;
-  int merge = 1;                // patches merged per side before the backbone
-  int class_tokens = 0;         // extra encoder tokens per tile (CLS, registers)
-  int tokens_per_tile = 0;      // backbone tokens per tile after the connector
+  int merge = 1;            // patches merged per side before the backbone
+  int class_tokens = 0;     // extra encoder tokens per tile (CLS, registers)
+  int tokens_per_tile = 0;  // backbone tokens per tile after the connector
   int max_tiles = 1;
   bool thumbnail = false;
   std::int64_t min_pixels = 0;  // kNativeMerge
   std::int64_t max_pixels = 0;
-  std::vector<std::vector<int>> grid_pinpoints;  // kLlavaAnyres: candidate [height, width] in pixels
+  std::vector<std::vector<int>>
+      grid_pinpoints;  // kLlavaAnyres: candidate [height, width] in pixels
 
   bool operator==(const ImageRule&) const = default;
 };
 
 struct AudioRule {
   bool present = false;
-  double encoder_tokens_per_s = 0;   // after the convolutions
+  double encoder_tokens_per_s = 0;  // after the convolutions
   double backbone_tokens_per_s = 0;
-  double chunk_s = 0;                // audio is padded to whole chunks; 0 = no padding
+  double chunk_s = 0;  // audio is padded to whole chunks; 0 = no padding
 
   bool operator==(const AudioRule&) const = default;
 };
@@ -165,8 +178,8 @@ struct Model {
   std::vector<Module> modules;  // encoders and connectors before the backbone that reads them
   ImageRule image;
   AudioRule audio;
-  std::int64_t max_positions = 0;  // longest sequence the backbone was made for; 0 = not told
-  std::string source;              // where the shapes are from
+  std::int64_t max_positions = 0;    // longest sequence the backbone was made for; 0 = not told
+  std::string source;                // where the shapes are from
   std::vector<std::string> assumed;  // what the importer or the catalogue had to assume
   std::vector<std::string> ignored;  // keys of the source that change nothing here
 
@@ -176,24 +189,27 @@ struct Model {
   bool operator==(const Model&) const = default;
 };
 
-// Parameters, exact. The parts of a module sum to ModuleParameters; modules sum to ModelParameters. A layer is its
-// attention (cross-attention included), MLP, norms and the rest; a module is its layers, inputs, outputs, resampler,
-// embedding_parameters, token embedding and untied head.
+// Parameters, exact. The parts of a module sum to ModuleParameters; modules sum to ModelParameters.
+// A layer is its attention (cross-attention included), MLP, norms and the rest; a module is its
+// layers, inputs, outputs, resampler, embedding_parameters, token embedding and untied head.
 std::int64_t AttentionParameters(const Layer& layer, int hidden);
-std::int64_t MlpParameters(const Layer& layer, int hidden);         // all experts and the router
-std::int64_t ActiveMlpParameters(const Layer& layer, int hidden);   // experts_per_token + shared + router
+std::int64_t MlpParameters(const Layer& layer, int hidden);  // all experts and the router
+std::int64_t ActiveMlpParameters(const Layer& layer,
+                                 int hidden);  // experts_per_token + shared + router
 std::int64_t LayerParameters(const Layer& layer, int hidden);
 std::int64_t ModuleParameters(const Module& module);
 std::int64_t ModelParameters(const Model& model);
-// Of the backbone, per token, without the input embedding and with the head, tied or not (the N_active of NVIDIA's
-// published TFLOP/s).
+// Of the backbone, per token, without the input embedding and with the head, tied or not (the
+// N_active of NVIDIA's published TFLOP/s).
 std::int64_t ActiveParameters(const Model& model);
-// The same total in floating point: never overflows, to judge shapes before they are counted exactly.
+// The same total in floating point: never overflows, to judge shapes before they are counted
+// exactly.
 double ApproximateParameters(const Model& model);
 // Totals above this are refused as contradictory shapes; every exact count below it fits 64 bits.
 inline constexpr double kMostParameters = 1e17;
 
-// What is wrong with a shape: the Hugging Face name of the offending field, and the sentence. "" = nothing.
+// What is wrong with a shape: the Hugging Face name of the offending field, and the sentence. "" =
+// nothing.
 struct ShapeProblem {
   std::string key;
   std::string message;
@@ -201,7 +217,8 @@ struct ShapeProblem {
 ShapeProblem CheckAttention(const Attention& attention);
 ShapeProblem CheckMlp(const Mlp& mlp);
 ShapeProblem CheckImageRule(const ImageRule& rule);
-// Of the whole: zero layers, no or more than one backbone, duplicate names. `module` is the index of the guilty one.
+// Of the whole: zero layers, no or more than one backbone, duplicate names. `module` is the index
+// of the guilty one.
 ShapeProblem CheckModel(const Model& model, std::size_t* module);
 
 // Adds one layer to the end of `module`, to its last run if that run's layer is equal.

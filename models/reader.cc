@@ -10,11 +10,13 @@ namespace {
 
 constexpr const char* kSchema = "aurum.model/1";
 
-// Bounds of single fields. Their products may still be absurd; CheckModel refuses what could overflow.
+// Bounds of single fields. Their products may still be absurd; CheckModel refuses what could
+// overflow.
 constexpr std::int64_t kMostWidth = std::int64_t{1} << 24;
 constexpr std::int64_t kMostLayers = 4096;
 constexpr std::int64_t kMostExperts = 1 << 16;
-constexpr std::int64_t kMostLoose = std::int64_t{1} << 42;  // parameters that are stated as a number
+constexpr std::int64_t kMostLoose = std::int64_t{1}
+                                    << 42;  // parameters that are stated as a number
 constexpr std::int64_t kMostPixels = std::int64_t{1} << 34;
 
 const std::vector<std::string> kTasks = {"generative", "contrastive"};
@@ -22,8 +24,10 @@ const std::vector<std::string> kKinds = {"encoder", "connector", "backbone"};
 const std::vector<std::string> kModalities = {"text", "vision", "audio"};
 const std::vector<std::string> kAttentions = {"self", "latent", "linear", "cross"};
 const std::vector<std::string> kNorms = {"rms", "layer"};
-const std::vector<std::string> kRules = {"none",  "fixed",  "llava_anyres",     "native_merge", "row_newline",  "tiles",
-                                         "canvas", "canvas_separated", "slices", "overlap_crops", "budget"};
+const std::vector<std::string> kRules = {
+    "none",        "fixed",         "llava_anyres", "native_merge",
+    "row_newline", "tiles",         "canvas",       "canvas_separated",
+    "slices",      "overlap_crops", "budget"};
 
 int Int(ObjectReader& r, std::string_view key, std::int64_t fallback, std::int64_t high) {
   return static_cast<int>(r.IntegerOr(key, fallback, 0, high));
@@ -47,8 +51,8 @@ Attention ReadAttention(ObjectReader r, const Module& module) {
   } else if (a.heads > 0) {
     if (module.hidden % a.heads != 0) {
       r.Fail(603, "num_attention_heads",
-             "hidden_size = " + std::to_string(module.hidden) + " is not a multiple of num_attention_heads = " +
-                 std::to_string(a.heads),
+             "hidden_size = " + std::to_string(module.hidden) +
+                 " is not a multiple of num_attention_heads = " + std::to_string(a.heads),
              "give head_dim if it is not their quotient");
     }
     a.head_dim = module.hidden / a.heads;
@@ -91,7 +95,8 @@ LayerRun ReadRun(ObjectReader& r, const Module& module) {
   run.count = static_cast<int>(r.Integer("num_hidden_layers", 0, kMostLayers));
   if (run.count == 0) r.Fail(603, "num_hidden_layers", "a run of zero layers", "leave the run out");
   run.layer.attention = ReadAttention(r.Object("attention"), module);
-  if (r.Has("cross_attention")) run.layer.cross = ReadAttention(r.Object("cross_attention"), module);
+  if (r.Has("cross_attention"))
+    run.layer.cross = ReadAttention(r.Object("cross_attention"), module);
   run.layer.mlp = ReadMlp(r.Object("mlp"));
   run.layer.layer_norm = r.ChoiceOr("norm", 0, kNorms) == 1;
   run.layer.norm_parameters =
@@ -115,7 +120,8 @@ void ReadRuns(ObjectReader& parent, Module* module) {
     if (repeat * static_cast<std::int64_t>(pattern.size()) > kMostLayers) {
       r.Fail(603, "repeat", "more than " + std::to_string(kMostLayers) + " layers");
     }
-    for (std::int64_t i = 0; i < repeat; ++i) module->runs.insert(module->runs.end(), pattern.begin(), pattern.end());
+    for (std::int64_t i = 0; i < repeat; ++i)
+      module->runs.insert(module->runs.end(), pattern.begin(), pattern.end());
   }
 }
 
@@ -146,7 +152,8 @@ Module ReadModule(ObjectReader& r) {
   m.layers_skipped = Int(r, "layers_skipped", 0, kMostLayers);
   m.embedding_parameters = r.IntegerOr("embedding_parameters", 0, 0, kMostLoose);
   m.vocabulary = r.IntegerOr("vocab_size", 0, 0, kMostWidth);
-  m.head_vocabulary = r.IntegerOr("head_vocab_size", m.kind == ModuleKind::kBackbone ? m.vocabulary : 0, 0, kMostWidth);
+  m.head_vocabulary = r.IntegerOr(
+      "head_vocab_size", m.kind == ModuleKind::kBackbone ? m.vocabulary : 0, 0, kMostWidth);
   m.tied_head = r.BoolOr("tie_word_embeddings", false);
   if (r.Has("resampler")) {
     ObjectReader s = r.Object("resampler");
@@ -173,15 +180,19 @@ ImageRule ReadImage(ObjectReader r) {
   i.max_pixels = r.IntegerOr("max_pixels", 0, 0, kMostPixels);
   if (r.Has("image_grid_pinpoints")) {
     const Json& points = r.Value("image_grid_pinpoints");
-    if (!points.IsArray()) r.Fail(103, "image_grid_pinpoints", "image_grid_pinpoints must be an array of [height, width]");
+    if (!points.IsArray())
+      r.Fail(103, "image_grid_pinpoints",
+             "image_grid_pinpoints must be an array of [height, width]");
     for (const Json& point : points.items()) {
-      const bool pair = point.IsArray() && point.items().size() == 2 && point.items()[0].IsInteger() &&
-                        point.items()[1].IsInteger() && point.items()[0].AsInteger() >= 1 &&
-                        point.items()[1].AsInteger() >= 1 && point.items()[0].AsInteger() <= (1 << 16) &&
+      const bool pair = point.IsArray() && point.items().size() == 2 &&
+                        point.items()[0].IsInteger() && point.items()[1].IsInteger() &&
+                        point.items()[0].AsInteger() >= 1 && point.items()[1].AsInteger() >= 1 &&
+                        point.items()[0].AsInteger() <= (1 << 16) &&
                         point.items()[1].AsInteger() <= (1 << 16);
-      if (!pair) r.Fail(103, "image_grid_pinpoints", "a grid pinpoint must be [height, width] in pixels");
-      i.grid_pinpoints.push_back(
-          {static_cast<int>(point.items()[0].AsInteger()), static_cast<int>(point.items()[1].AsInteger())});
+      if (!pair)
+        r.Fail(103, "image_grid_pinpoints", "a grid pinpoint must be [height, width] in pixels");
+      i.grid_pinpoints.push_back({static_cast<int>(point.items()[0].AsInteger()),
+                                  static_cast<int>(point.items()[1].AsInteger())});
     }
   }
   r.Finish();
@@ -213,7 +224,8 @@ Json WriteAttention(const Attention& a, const Module& module) {
   if (a.kind != AttentionKind::kSelf) j.Set("kind", kAttentions[static_cast<std::size_t>(a.kind)]);
   j.Set("num_attention_heads", a.heads);
   SetUnless(&j, "num_key_value_heads", a.kv_heads, a.heads);
-  if (a.heads == 0 || module.hidden % a.heads != 0 || module.hidden / a.heads != a.head_dim) j.Set("head_dim", a.head_dim);
+  if (a.heads == 0 || module.hidden % a.heads != 0 || module.hidden / a.heads != a.head_dim)
+    j.Set("head_dim", a.head_dim);
   SetUnless(&j, "v_head_dim", a.value_head_dim, a.head_dim);
   SetFlag(&j, "causal", a.causal, DefaultCausal(module, a.kind));
   SetUnless(&j, "sliding_window", a.window, 0);
@@ -250,8 +262,9 @@ Json WriteRun(const LayerRun& run, const Module& module) {
   return j;
 }
 
-// Runs that alternate (dense, experts, dense, experts, …) are written once with "repeat". At every place the period that
-// covers the most runs wins, the shortest one of equals: Gemma-3's 34 layers become 5 × {5 local, 1 global} and 4 local.
+// Runs that alternate (dense, experts, dense, experts, …) are written once with "repeat". At every
+// place the period that covers the most runs wins, the shortest one of equals: Gemma-3's 34 layers
+// become 5 × {5 local, 1 global} and 4 local.
 Json WriteRuns(const Module& module) {
   const std::vector<LayerRun>& runs = module.runs;
   Json array = Json::Array();
@@ -262,7 +275,8 @@ Json WriteRuns(const Module& module) {
     for (std::size_t period = 2; period <= 8 && at + 2 * period <= runs.size(); ++period) {
       std::size_t times = 1;
       while (at + (times + 1) * period <= runs.size() &&
-             std::equal(runs.begin() + static_cast<std::ptrdiff_t>(at), runs.begin() + static_cast<std::ptrdiff_t>(at + period),
+             std::equal(runs.begin() + static_cast<std::ptrdiff_t>(at),
+                        runs.begin() + static_cast<std::ptrdiff_t>(at + period),
                         runs.begin() + static_cast<std::ptrdiff_t>(at + times * period))) {
         ++times;
       }
@@ -307,7 +321,8 @@ Json WriteModule(const Module& m) {
   j.Set("modality", kModalities[static_cast<std::size_t>(m.modality)]);
   j.Set("hidden_size", m.hidden);
   SetUnless(&j, "vocab_size", m.vocabulary, 0);
-  SetUnless(&j, "head_vocab_size", m.head_vocabulary, m.kind == ModuleKind::kBackbone ? m.vocabulary : 0);
+  SetUnless(&j, "head_vocab_size", m.head_vocabulary,
+            m.kind == ModuleKind::kBackbone ? m.vocabulary : 0);
   SetFlag(&j, "tie_word_embeddings", m.tied_head, false);
   SetUnless(&j, "embedding_parameters", m.embedding_parameters, 0);
   if (!m.input.empty()) j.Set("input", WriteLinears(m.input));
@@ -337,7 +352,8 @@ Model ReadModel(const JsonDocument& document) {
   const std::string schema = r.String("schema");
   if (schema != kSchema) {
     r.Fail(108, "schema", "this file is '" + schema + "', not a model",
-           std::string("a model begins with \"schema\": \"") + kSchema + "\"; a config.json is brought in by 'aurum import hf'");
+           std::string("a model begins with \"schema\": \"") + kSchema +
+               "\"; a config.json is brought in by 'aurum import hf'");
   }
   Model model;
   model.name = r.String("name");
@@ -355,7 +371,9 @@ Model ReadModel(const JsonDocument& document) {
   std::size_t guilty = 0;
   const ShapeProblem problem = CheckModel(model, &guilty);
   if (!problem.message.empty()) {
-    const int code = problem.key == "name" ? 606 : problem.key == "modules" || problem.key == "kind" ? 605 : 603;
+    const int code = problem.key == "name"                               ? 606
+                     : problem.key == "modules" || problem.key == "kind" ? 605
+                                                                         : 603;
     (guilty < modules.size() ? modules[guilty] : r).Fail(code, problem.key, problem.message);
   }
   return model;
@@ -366,7 +384,8 @@ Json WriteModel(const Model& model) {
   j.Set("schema", kSchema);
   j.Set("name", model.name);
   if (!model.family.empty()) j.Set("family", model.family);
-  if (model.task != ModelTask::kGenerative) j.Set("task", kTasks[static_cast<std::size_t>(model.task)]);
+  if (model.task != ModelTask::kGenerative)
+    j.Set("task", kTasks[static_cast<std::size_t>(model.task)]);
   j.Set("source", model.source);
   if (!model.assumed.empty()) j.Set("assumed", WriteStrings(model.assumed));
   if (!model.ignored.empty()) j.Set("ignored", WriteStrings(model.ignored));
@@ -401,7 +420,8 @@ Json WriteModel(const Model& model) {
   if (model.audio.present) {
     Json audio = Json::Object();
     audio.Set("encoder_tokens_per_s", model.audio.encoder_tokens_per_s);
-    if (model.audio.backbone_tokens_per_s != 0) audio.Set("backbone_tokens_per_s", model.audio.backbone_tokens_per_s);
+    if (model.audio.backbone_tokens_per_s != 0)
+      audio.Set("backbone_tokens_per_s", model.audio.backbone_tokens_per_s);
     if (model.audio.chunk_s != 0) audio.Set("chunk_s", model.audio.chunk_s);
     j.Set("audio", std::move(audio));
   }
@@ -411,7 +431,8 @@ Json WriteModel(const Model& model) {
 std::vector<std::string> ModelCatalogue(const std::string& data_root) {
   std::vector<std::string> names;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(data_root + "/models/catalogue", error)) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(data_root + "/models/catalogue", error)) {
     if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
   }
   std::sort(names.begin(), names.end());
@@ -419,7 +440,8 @@ std::vector<std::string> ModelCatalogue(const std::string& data_root) {
 }
 
 JsonDocument OpenModel(const std::string& name_or_file, const std::string& data_root) {
-  const bool is_path = name_or_file.find('/') != std::string::npos || name_or_file.ends_with(".json");
+  const bool is_path =
+      name_or_file.find('/') != std::string::npos || name_or_file.ends_with(".json");
   if (is_path) return ReadJsonFile(name_or_file);
   const std::vector<std::string> names = ModelCatalogue(data_root);
   if (std::find(names.begin(), names.end(), name_or_file) == names.end()) {

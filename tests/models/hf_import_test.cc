@@ -18,31 +18,39 @@ namespace {
 
 constexpr const char* kFixtures = "tests/models/fixtures";
 
-JsonDocument Document(const std::string& fixture) { return ReadJsonFile(std::string(kFixtures) + "/" + fixture + ".json"); }
+JsonDocument Document(const std::string& fixture) {
+  return ReadJsonFile(std::string(kFixtures) + "/" + fixture + ".json");
+}
 Model Import(const std::string& fixture) { return ImportHuggingFace(Document(fixture)); }
 
 std::vector<std::string> FixtureNames() {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(kFixtures)) names.push_back(entry.path().stem().string());
+  for (const auto& entry : std::filesystem::directory_iterator(kFixtures))
+    names.push_back(entry.path().stem().string());
   std::sort(names.begin(), names.end());
   return names;
 }
 
 bool Mentions(const std::vector<std::string>& sentences, const std::string& part) {
-  return std::any_of(sentences.begin(), sentences.end(),
-                     [&](const std::string& sentence) { return sentence.find(part) != std::string::npos; });
+  return std::any_of(sentences.begin(), sentences.end(), [&](const std::string& sentence) {
+    return sentence.find(part) != std::string::npos;
+  });
 }
 
-// The diagnostic of a fixture whose value at `path` is replaced by `value` (JSON); "" removes the key.
+// The diagnostic of a fixture whose value at `path` is replaced by `value` (JSON); "" removes the
+// key.
 Diagnostic Broken(const std::string& fixture, const std::string& path, const std::string& value) {
   JsonDocument document = Document(fixture);
   if (value.empty()) {
     const std::size_t dot = path.rfind('.');
-    Json* parent = dot == std::string::npos ? &document.root : const_cast<Json*>(FindPath(document.root, path.substr(0, dot)));
+    Json* parent = dot == std::string::npos
+                       ? &document.root
+                       : const_cast<Json*>(FindPath(document.root, path.substr(0, dot)));
     REQUIRE(parent != nullptr);
     auto& members = parent->members();
     const std::string key = dot == std::string::npos ? path : path.substr(dot + 1);
-    members.erase(std::remove_if(members.begin(), members.end(), [&](const auto& member) { return member.first == key; }),
+    members.erase(std::remove_if(members.begin(), members.end(),
+                                 [&](const auto& member) { return member.first == key; }),
                   members.end());
   } else {
     ApplyOverride(&document, path + "=" + value);
@@ -86,7 +94,8 @@ TEST_CASE("every architecture's parts and what was assumed") {
   CHECK(gemma.Backbone().runs[0].layer.attention.window == 1024);
   CHECK(gemma.Backbone().runs[1].count == 1);
   CHECK(gemma.Backbone().runs[1].layer.attention.window == 0);
-  CHECK(Mentions(gemma.assumed, "text_config.sliding_window_pattern = 6 (default of Gemma3TextConfig)"));
+  CHECK(Mentions(gemma.assumed,
+                 "text_config.sliding_window_pattern = 6 (default of Gemma3TextConfig)"));
 
   const Model whisper = Import("whisper");
   CHECK(whisper.Backbone().runs[0].layer.cross.heads == 20);
@@ -123,14 +132,16 @@ TEST_CASE("the traps of real configs") {
   CHECK(llava.name == "sparse");
   CHECK(Mentions(llava.assumed, "text_config.hidden_size = 4096 (default of LlamaConfig)"));
   CHECK(Mentions(llava.assumed, "vision_feature_layer = -2 (default of LlavaConfig)"));
-  // 3: Qwen2-VL's vision hidden_size is the output width; one that is not the text's width is a contradiction.
+  // 3: Qwen2-VL's vision hidden_size is the output width; one that is not the text's width is a
+  // contradiction.
   const Model second = ImportHuggingFace(ParseJson(
       R"({"model_type": "qwen2_vl", "hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28,
           "num_attention_heads": 12, "num_key_value_heads": 2, "vocab_size": 151936, "tie_word_embeddings": true,
           "vision_config": {"hidden_size": 1536, "spatial_patch_size": 14}})",
       "q/config.json"));
   CHECK(ModelParameters(second) == 2208985600);  // Qwen2-VL-2B
-  CHECK(Mentions(second.assumed, "vision_config.embed_dim = 1280 (default of Qwen2VLVisionConfig)"));
+  CHECK(
+      Mentions(second.assumed, "vision_config.embed_dim = 1280 (default of Qwen2VLVisionConfig)"));
   CHECK(Broken("qwen2_vl", "vision_config.hidden_size", "1280").code == 603);
   // 4: a head_dim that is not hidden / heads.
   CHECK(Import("qwen3_vl").Backbone().runs[0].layer.attention.head_dim == 128);
@@ -185,10 +196,12 @@ TEST_CASE("an unknown architecture is refused, never guessed") {
   CHECK(text.where.pointer == "/llm_config/model_type");
   CHECK(ThrownBy([] { ImportHuggingFace(ParseJson("{}", "c.json")); }).code == 602);
   CHECK(ThrownBy([] { ImportHuggingFace(ParseJson("[1]", "c.json")); }).code == 103);
-  CHECK(ThrownBy([] { ImportHuggingFace(ParseJson(R"({"architectures": []})", "c.json")); }).code == 602);
+  CHECK(ThrownBy([] { ImportHuggingFace(ParseJson(R"({"architectures": []})", "c.json")); }).code ==
+        602);
   // Values inside that nobody has a rule for.
   CHECK(Broken("llava", "vision_config.model_type", "vit_giant").code == 604);
-  CHECK(Broken("vila", "mm_projector_cfg.mm_projector_type", "mlp_upsample").help.find("mlp_downsample") != std::string::npos);
+  CHECK(Broken("vila", "mm_projector_cfg.mm_projector_type", "mlp_upsample")
+            .help.find("mlp_downsample") != std::string::npos);
   CHECK(Broken("llava_original", "mm_vision_tower", "somebody/tower").code == 604);
   CHECK(Broken("gemma4", "text_config.layer_types.0", "wavy_attention").code == 604);
 }
@@ -224,7 +237,8 @@ TEST_CASE("a shape without a default, and shapes that contradict") {
 TEST_CASE("a truncated file is an error with a place") {
   const std::string text = ReadTextFile(std::string(kFixtures) + "/qwen3_vl.json");
   for (std::size_t cut = 0; cut + 2 < text.size(); cut += 13) {
-    const Diagnostic d = ThrownBy([&] { ImportHuggingFace(ParseJson(text.substr(0, cut), "cut.json")); });
+    const Diagnostic d =
+        ThrownBy([&] { ImportHuggingFace(ParseJson(text.substr(0, cut), "cut.json")); });
     CHECK(d.code == 100);
     CHECK(d.where.file == "cut.json");
   }
@@ -243,8 +257,10 @@ void ForEachMember(Json* value, const std::function<void(Json*, std::size_t)>& c
 }
 
 TEST_CASE("whatever one key does, the answer is a model or a diagnostic") {
-  const std::vector<Json> replacements = {Json(), Json(0), Json(1), Json(-1), Json(7), Json(1 << 20), Json(2.5), Json("x"), Json(true),
-                                          Json::Array(), Json::Object(), Json::Array({Json(3), Json(1 << 20)})};
+  const std::vector<Json> replacements = {
+      Json(),     Json(0),       Json(1),        Json(-1),
+      Json(7),    Json(1 << 20), Json(2.5),      Json("x"),
+      Json(true), Json::Array(), Json::Object(), Json::Array({Json(3), Json(1 << 20)})};
   int models = 0;
   int refused = 0;
   for (const std::string& name : FixtureNames()) {
@@ -305,13 +321,15 @@ TEST_CASE("real configs: every one imports, and counts as recorded") {
     const Json* file = record.Find("hf_config_file");
     const Json* published = record.Find("params_published");
     const Json* tolerance = record.Find("tolerance_for_test");
-    if (file == nullptr || !file->IsString() || published == nullptr || !published->IsNumber() || !tolerance->IsNumber()) continue;
+    const auto number = [](const Json* value) { return value != nullptr && value->IsNumber(); };
+    if (file == nullptr || !file->IsString() || !number(published) || !number(tolerance)) continue;
     const std::string name = record.Find("name")->AsString();
-    if (name == "Qwen-VL") continue;  // its file is that of its text model, which has a record of its own
+    if (name == "Qwen-VL")
+      continue;  // its file is that of its text model, which has a record of its own
     REQUIRE(models.contains(file->AsString()));
     const double counted = static_cast<double>(ModelParameters(models[file->AsString()]));
-    CHECK_MESSAGE(std::abs(counted / published->AsNumber() - 1) <= tolerance->AsNumber(), name, ": counted ", counted, ", published ",
-                  published->AsNumber());
+    CHECK_MESSAGE(std::abs(counted / published->AsNumber() - 1) <= tolerance->AsNumber(), name,
+                  ": counted ", counted, ", published ", published->AsNumber());
     ++checked;
   }
   CHECK(checked >= 25);

@@ -24,8 +24,9 @@ std::int64_t SumOfParts(const Module& module) {
   for (const Linear& linear : module.input) sum += linear.Parameters();
   for (const Linear& linear : module.output) sum += linear.Parameters();
   for (const LayerRun& run : module.runs) {
-    const std::int64_t layer = AttentionParameters(run.layer, module.hidden) + MlpParameters(run.layer, module.hidden) +
-                               run.layer.norm_parameters + run.layer.other_parameters;
+    const std::int64_t layer = AttentionParameters(run.layer, module.hidden) +
+                               MlpParameters(run.layer, module.hidden) + run.layer.norm_parameters +
+                               run.layer.other_parameters;
     CHECK(layer == LayerParameters(run.layer, module.hidden));
     sum += run.count * layer;
   }
@@ -98,7 +99,8 @@ TEST_CASE("published counts of the catalogue, the towers and the fixtures") {
     const std::string name = row.Find(fixture ? "fixture" : "model")->AsString();
     CAPTURE(name);
     const Model model =
-        fixture ? ImportHuggingFace(ReadJsonFile("tests/models/fixtures/" + name + ".json")) : FromCatalogue(name);
+        fixture ? ImportHuggingFace(ReadJsonFile("tests/models/fixtures/" + name + ".json"))
+                : FromCatalogue(name);
     if (!fixture) ++catalogue[name];
     std::int64_t counted = ModelParameters(model);
     if (const Json* part = row.Find("module"); part != nullptr) {
@@ -107,10 +109,12 @@ TEST_CASE("published counts of the catalogue, the towers and the fixtures") {
       counted = ModuleParameters(*module);
     }
     const double wanted = row.Find("parameters")->AsNumber();
-    CHECK_MESSAGE(std::abs(static_cast<double>(counted) - wanted) <= row.Find("tolerance")->AsNumber() * wanted, name, ": counted ",
-                  counted);
+    CHECK_MESSAGE(std::abs(static_cast<double>(counted) - wanted) <=
+                      row.Find("tolerance")->AsNumber() * wanted,
+                  name, ": counted ", counted);
   }
-  for (const auto& [name, times] : catalogue) CHECK_MESSAGE(times > 0, name, " has no published count to be checked against");
+  for (const auto& [name, times] : catalogue)
+    CHECK_MESSAGE(times > 0, name, " has no published count to be checked against");
 }
 
 TEST_CASE("parts sum to modules, modules to the model") {
@@ -129,8 +133,8 @@ TEST_CASE("parts sum to modules, modules to the model") {
   }
 }
 
-// tokens/s/GPU · (6·N_active + 6·layers·length·heads·head_dim): the causal count of NVIDIA's published rows. For latent
-// attention, heads·head_dim is heads·(192 + 128)/2.
+// tokens/s/GPU · (6·N_active + 6·layers·length·heads·head_dim): the causal count of NVIDIA's
+// published rows. For latent attention, heads·head_dim is heads·(192 + 128)/2.
 double TeraflopsPerGpu(const Model& model, double tokens_per_s, double length) {
   const Module& backbone = model.Backbone();
   const Attention& a = backbone.runs.back().layer.attention;
@@ -138,29 +142,38 @@ double TeraflopsPerGpu(const Model& model, double tokens_per_s, double length) {
                            ? a.heads * (a.head_dim + a.rope_head_dim + a.value_head_dim) / 2.0
                            : a.heads * a.head_dim;
   return tokens_per_s *
-         (6.0 * static_cast<double>(ActiveParameters(model)) + 6.0 * backbone.Layers() * length * width) / 1e12;
+         (6.0 * static_cast<double>(ActiveParameters(model)) +
+          6.0 * backbone.Layers() * length * width) /
+         1e12;
 }
 
 TEST_CASE("active parameters reproduce NVIDIA's published TFLOP/s per GPU") {
-  // NeMo AutoModel performance summary, 64 H100, BF16, length 8192: 866.77 tokens/s/GPU and 389 TFLOP/s.
-  CHECK(TeraflopsPerGpu(FromCatalogue("llama-3.1-70b"), 866.77, 8192) == doctest::Approx(389).epsilon(0.002));
-  // Megatron-Bridge performance summary, H100, FP8, length 8192: 405B 328 tokens/s and 827; 8B 14451 and 744.
-  CHECK(TeraflopsPerGpu(FromCatalogue("llama-3.1-405b"), 328, 8192) == doctest::Approx(827).epsilon(0.003));
-  CHECK(TeraflopsPerGpu(FromCatalogue("llama-3.1-8b"), 14451, 8192) == doctest::Approx(744).epsilon(0.002));
+  // NeMo AutoModel performance summary, 64 H100, BF16, length 8192: 866.77 tokens/s/GPU and 389
+  // TFLOP/s.
+  CHECK(TeraflopsPerGpu(FromCatalogue("llama-3.1-70b"), 866.77, 8192) ==
+        doctest::Approx(389).epsilon(0.002));
+  // Megatron-Bridge performance summary, H100, FP8, length 8192: 405B 328 tokens/s and 827; 8B
+  // 14451 and 744.
+  CHECK(TeraflopsPerGpu(FromCatalogue("llama-3.1-405b"), 328, 8192) ==
+        doctest::Approx(827).epsilon(0.003));
+  CHECK(TeraflopsPerGpu(FromCatalogue("llama-3.1-8b"), 14451, 8192) ==
+        doctest::Approx(744).epsilon(0.002));
   // The same, Qwen3-235B-A22B, length 4096: 1712 and 253.
   const Model qwen = ImportHuggingFace(ReadJsonFile("tests/models/fixtures/qwen3_moe.json"));
   CHECK(TeraflopsPerGpu(qwen, 1712, 4096) == doctest::Approx(253).epsilon(0.005));
   const std::string deepseek = SharedPath("data/hf-configs/DeepSeek-V3/config.json");
   if (deepseek.empty()) return;
   // AutoModel, DeepSeek-V3, 1024 H100, BF16, length 4096: 865 and 216.
-  CHECK(TeraflopsPerGpu(ImportHuggingFace(ReadJsonFile(deepseek)), 865, 4096) == doctest::Approx(216).epsilon(0.006));
+  CHECK(TeraflopsPerGpu(ImportHuggingFace(ReadJsonFile(deepseek)), 865, 4096) ==
+        doctest::Approx(216).epsilon(0.006));
 }
 
 TEST_CASE("active parameters: the head counts, tied or not, the input embedding never") {
   const Model model = FromCatalogue("gpt-3-175b");
   const Module& backbone = model.Backbone();
   CHECK(backbone.tied_head);
-  CHECK(ActiveParameters(model) == ModelParameters(model));  // the embedding's weights once, as the head's
+  CHECK(ActiveParameters(model) ==
+        ModelParameters(model));  // the embedding's weights once, as the head's
   const Model llama = FromCatalogue("llama-2-7b");
   CHECK(ActiveParameters(llama) == ModelParameters(llama) - 32000 * 4096);
 }

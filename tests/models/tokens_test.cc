@@ -14,7 +14,9 @@ namespace aurum {
 namespace {
 
 Model Open(const std::string& name) { return ReadModel(OpenModel(name, ".")); }
-Model Fixture(const std::string& name) { return ImportHuggingFace(ReadJsonFile("tests/models/fixtures/" + name + ".json")); }
+Model Fixture(const std::string& name) {
+  return ImportHuggingFace(ReadJsonFile("tests/models/fixtures/" + name + ".json"));
+}
 
 struct Row {
   const char* model;
@@ -64,7 +66,8 @@ TEST_CASE("images by each family's own rule: the catalogue") {
       {"qwen2-vl-7b", 1000, 700, 1, 3600, 900, 900},
       {"qwen2-vl-72b", 42, 42, 1, 16, 4, 4},  // 42/28 = 1.5: the even neighbour, 2
       {"qwen2-vl-72b", 14, 14, 1, 16, 4, 4},  // below 56·56: up to it
-      {"qwen2-vl-7b", 8000, 8000, 1, 128 * 128 * 4, 128 * 128, 128 * 128},  // 16384 tokens are the most
+      {"qwen2-vl-7b", 8000, 8000, 1, 128 * 128 * 4, 128 * 128,
+       128 * 128},  // 16384 tokens are the most
       {"qwen2.5-vl-7b", 1344, 672, 1, 4608, 1152, 1152},
       {"clip-vit-l-14", 640, 480, 1, 257, 1, 0},
   };
@@ -162,7 +165,8 @@ TEST_CASE("audio is padded to chunks, each a sequence") {
   CHECK(AudioTokens(open_ended, 2.1).backbone_tokens == 27);
   CHECK(ThrownBy([&] { AudioTokens(Open("llava-1.5-7b"), 3); }).code == 611);
   CHECK(ThrownBy([&] { AudioTokens(whisper, 0); }).code == 612);
-  CHECK(ThrownBy([&] { AudioTokens(whisper, std::numeric_limits<double>::quiet_NaN()); }).code == 612);
+  CHECK(ThrownBy([&] { AudioTokens(whisper, std::numeric_limits<double>::quiet_NaN()); }).code ==
+        612);
   CHECK(ThrownBy([&] { AudioTokens(whisper, 1e8); }).code == 612);
 }
 
