@@ -1,4 +1,5 @@
 #include <string>
+#include <utility>
 
 #include "models/hf_parts.h"
 
@@ -99,6 +100,54 @@ Module ImportClipText(HfConfig& c) {
   c.Require(CheckAttention(layer.attention));
   c.Require(CheckMlp(layer.mlp));
   return module;
+}
+
+void ImportWhisper(HfConfig& root, Model* model) {
+  root.set_class_name("WhisperConfig");
+  Module encoder = ImportWhisperEncoder(root, "audio");
+  Module decoder = ImportWhisperDecoder(root);
+  model->max_positions = root.IntOr("max_target_positions", 448);
+  model->audio.present = true;
+  model->audio.chunk_s = 30;
+  model->audio.encoder_tokens_per_s = root.IntOr("max_source_positions", 1500) / 30.0;
+  root.Assume("clips are padded to 30 s (Whisper's feature extractor)");
+  model->modules = {std::move(encoder), std::move(decoder)};
+}
+
+// Voxtral: four encoder tokens side by side, two matrices without bias. Qwen2-Audio: pairs are
+// averaged, one biased matrix.
+void ImportAudioLanguage(HfConfig& root, Model* model) {
+  const bool voxtral = model->family == "voxtral";
+  HfConfig audio =
+      root.Child("audio_config", voxtral ? "VoxtralEncoderConfig" : "Qwen2AudioEncoderConfig");
+  HfConfig text = root.Child("text_config", "");
+  Module encoder = ImportWhisperEncoder(audio, "audio");
+  Module backbone = ImportText(text, root, voxtral ? "llama" : "qwen2");
+  ReadLength(text, model);
+  const std::int64_t width = encoder.hidden;
+  const int hidden = backbone.hidden;
+  model->audio.present = true;
+  model->audio.chunk_s = 30;
+  model->audio.encoder_tokens_per_s = audio.IntOr("max_source_positions", 1500) / 30.0;
+  root.Assume("clips are padded to 30 s (Whisper's feature extractor)");
+  Module connector;
+  if (voxtral) {
+    const std::int64_t stacked = encoder.runs[0].layer.mlp.intermediate;
+    if (stacked % width != 0) {
+      audio.Fail(603, "intermediate_size",
+                 "the projector stacks intermediate_size / hidden_size encoder tokens, which must "
+                 "be a whole number");
+    }
+    connector = MakeConnector("audio_connector", Modality::kAudio, hidden,
+                              {{stacked, hidden}, {hidden, hidden}}, 0);
+    model->audio.backbone_tokens_per_s =
+        model->audio.encoder_tokens_per_s / static_cast<double>(stacked / width);
+  } else {
+    connector =
+        MakeConnector("audio_connector", Modality::kAudio, hidden, {{width, hidden, true}}, 0);
+    model->audio.backbone_tokens_per_s = model->audio.encoder_tokens_per_s / 2;
+  }
+  model->modules = {std::move(encoder), std::move(connector), std::move(backbone)};
 }
 
 }  // namespace aurum

@@ -8,26 +8,6 @@
 namespace aurum {
 namespace {
 
-// Where a part's width must be that of the part it meets.
-void RequireWidth(const HfConfig& c, std::string_view key, int given, int wanted) {
-  if (given != wanted) {
-    c.Fail(603, key,
-           "'" + std::string(key) + "' is " + std::to_string(given) +
-               ", but the part that it meets has width " + std::to_string(wanted));
-  }
-}
-
-// The side of a fixed input in patches; fills the rule's sizes.
-int ImageSide(HfConfig& vision, int size_default, int patch_default, ImageRule* rule) {
-  rule->image_size = vision.IntOr("image_size", size_default);
-  rule->patch_size = vision.IntOr("patch_size", patch_default);
-  return PatchesPerSide(vision, rule->image_size, rule->patch_size);
-}
-
-void ReadLength(HfConfig& text, Model* model) {
-  model->max_positions = text.LongOr("max_position_embeddings", 0);
-}
-
 // Area limits stand in preprocessor_config.json, not in config.json.
 void AssumeArea(HfConfig& root, std::int64_t least, std::int64_t most, const std::string& source,
                 ImageRule* rule) {
@@ -37,190 +17,11 @@ void AssumeArea(HfConfig& root, std::int64_t least, std::int64_t most, const std
               source + ")");
 }
 
-int SkippedLayers(const HfConfig& root, std::string_view key, int layer, int layers) {
-  const int skipped = layer < 0 ? -1 - layer : layers - layer;
-  if (skipped < 0 || skipped >= layers) {
-    root.Fail(603, key,
-              "'" + std::string(key) + "' = " + std::to_string(layer) +
-                  " is not one of the tower's " + std::to_string(layers) + " layers");
-  }
-  return skipped;
-}
-
-// The tower's own config.json is another file; these are its published shapes.
-struct NamedTower {
-  const char* name;
-  bool siglip;
-  int image_size, hidden, layers, heads, intermediate;
-};
-constexpr NamedTower kNamedTowers[] = {
-    {"openai/clip-vit-large-patch14-336", false, 336, 1024, 24, 16, 4096},
-    {"openai/clip-vit-large-patch14", false, 224, 1024, 24, 16, 4096},
-    {"google/siglip-so400m-patch14-384", true, 384, 1152, 27, 16, 4304},
-};
-
-Module ImportNamedTower(HfConfig& root, const NamedTower& tower, int layers) {
-  Json shapes = Json::Object();
-  shapes.Set("image_size", tower.image_size);
-  shapes.Set("patch_size", 14);
-  shapes.Set("hidden_size", tower.hidden);
-  shapes.Set("num_hidden_layers", layers);
-  shapes.Set("num_attention_heads", tower.heads);
-  shapes.Set("intermediate_size", tower.intermediate);
-  HfConfig vision(ObjectReader(root.reader().document(), shapes, "/" + std::string(tower.name)), "",
-                  root.notes());
-  root.Assume("the vision tower has the shapes of " + std::string(tower.name));
-  return tower.siglip ? ImportSiglipVision(vision) : ImportClipVision(vision);
-}
-
-const std::vector<std::vector<int>> kLlavaNextPinpoints = {
-    {336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}};
-
-void ReadPinpoints(HfConfig& root, ImageRule* rule) {
-  rule->kind = ImageRuleKind::kLlavaAnyres;
-  rule->grid_pinpoints = root.Pairs("image_grid_pinpoints");
-  if (rule->grid_pinpoints.empty()) {
-    rule->grid_pinpoints = kLlavaNextPinpoints;
-    root.Assume(
-        "image_grid_pinpoints = [[336,672],[672,336],[672,672],[1008,336],[336,1008]] (default of "
-        "LlavaNextConfig)");
-  }
-}
-
 }  // namespace
 
 void ImportTextOnly(HfConfig& root, Model* model) {
   model->modules.push_back(ImportText(root, root, model->family));
   model->max_positions = root.LongOr("max_position_embeddings", root.LongOr("n_positions", 0));
-}
-
-// transformers' LLaVA 1.5 and 1.6, and Pixtral, which it keeps under the same class.
-void ImportLlava(HfConfig& root, Model* model) {
-  const bool next = model->family == "llava_next";
-  root.set_class_name(next ? "LlavaNextConfig" : "LlavaConfig");
-  HfConfig vision = root.ChildOrDefaults("vision_config", "CLIPVisionConfig of LlavaConfig");
-  HfConfig text = root.ChildOrDefaults("text_config", "LlamaConfig");
-  const std::string type = vision.TextOr("model_type", "clip_vision_model");
-  const bool pixtral = type == "pixtral";
-  Module tower;
-  if (type == "clip_vision_model") {
-    if (!root.Has("vision_config")) {
-      // LlavaConfig's default tower is CLIP-L/14-336, not CLIPVisionConfig's.
-      tower = ImportNamedTower(root, kNamedTowers[0], kNamedTowers[0].layers);
-    } else {
-      tower = ImportClipVision(vision);
-    }
-  } else if (type == "siglip_vision_model") {
-    tower = ImportSiglipVision(vision);
-  } else if (pixtral) {
-    tower = ImportPixtralVision(vision);
-  } else {
-    vision.Unknown("model_type", type, {"clip_vision_model", "siglip_vision_model", "pixtral"});
-  }
-  const int feature_layer = root.SignedOr("vision_feature_layer", -2);
-  tower.layers_skipped = SkippedLayers(root, "vision_feature_layer", feature_layer, tower.Layers());
-  const std::string strategy = root.TextOr("vision_feature_select_strategy", "default");
-  if (strategy != "default" && strategy != "full")
-    root.Unknown("vision_feature_select_strategy", strategy, {"default", "full"});
-  const bool bias = root.FlagOr("multimodal_projector_bias", true);
-  Module backbone = ImportText(text, root, "llama");
-  ReadLength(text, model);
-  Module connector = MakeConnector(
-      "connector", Modality::kVision, backbone.hidden,
-      {{tower.hidden, backbone.hidden, bias}, {backbone.hidden, backbone.hidden, bias}}, 0);
-  ImageRule& rule = model->image;
-  int side = 0;
-  if (root.Has("vision_config")) {
-    side = pixtral                         ? ImageSide(vision, 1024, 16, &rule)
-           : type == "siglip_vision_model" ? ImageSide(vision, 224, 16, &rule)
-                                           : ImageSide(vision, 224, 32, &rule);
-  } else {
-    rule.image_size = 336;
-    rule.patch_size = 14;
-    side = 24;
-  }
-  if (pixtral) {
-    rule.kind = ImageRuleKind::kRowNewline;
-    rule.grid_pinpoints = {{rule.image_size, rule.image_size}};
-  } else {
-    rule.kind = ImageRuleKind::kFixed;
-    rule.class_tokens = type == "clip_vision_model" ? 1 : 0;
-    rule.tokens_per_tile = side * side + (strategy == "full" ? rule.class_tokens : 0);
-    if (next) {
-      ReadPinpoints(root, &rule);
-      connector.embedding_parameters = backbone.hidden;  // image_newline
-    }
-  }
-  model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
-}
-
-// LLaVA as its authors publish it: the text model flat in the file, the vision tower by name.
-void ImportLlavaOriginal(HfConfig& root, Model* model) {
-  const std::string tower_name = root.Text("mm_vision_tower");
-  const NamedTower* named = nullptr;
-  std::vector<std::string> names;
-  for (const NamedTower& candidate : kNamedTowers) {
-    names.emplace_back(candidate.name);
-    if (tower_name == candidate.name) named = &candidate;
-  }
-  if (named == nullptr) root.Unknown("mm_vision_tower", tower_name, names);
-  Module tower = ImportNamedTower(root, *named, named->layers);
-  tower.layers_skipped = SkippedLayers(root, "mm_vision_select_layer",
-                                       root.SignedOr("mm_vision_select_layer", -2), tower.Layers());
-  // The text class hides behind LLaVA's model_type.
-  Json flat = root.reader().value();
-  flat.Set("model_type", model->family == "llava_mistral" ? "mistral" : "llama");
-  HfConfig text(ObjectReader(root.reader().document(), flat, ""), "LlamaConfig", root.notes());
-  Module backbone = ImportText(text, text, "llama");
-  ReadLength(text, model);
-  const int hidden = backbone.hidden;
-  const std::string projector = root.TextOr("mm_projector_type", "linear");
-  std::vector<Linear> output = {{tower.hidden, hidden, true}};
-  if (projector == "mlp2x_gelu") {
-    output.push_back({hidden, hidden, true});
-  } else if (projector != "linear") {
-    root.Unknown("mm_projector_type", projector, {"linear", "mlp2x_gelu"});
-  }
-  Module connector = MakeConnector("connector", Modality::kVision, hidden, std::move(output), 0);
-  ImageRule& rule = model->image;
-  rule.image_size = named->image_size;
-  rule.patch_size = 14;
-  rule.class_tokens = named->siglip ? 0 : 1;
-  rule.tokens_per_tile = (named->image_size / 14) * (named->image_size / 14);
-  rule.kind = ImageRuleKind::kFixed;
-  if (root.Has("image_aspect_ratio") && root.Text("image_aspect_ratio") == "anyres") {
-    ReadPinpoints(root, &rule);
-    connector.embedding_parameters = hidden;
-  }
-  model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
-}
-
-// VILA 1.5 (NVlabs/VILA): SigLIP, neighbours of 2×2 patches side by side (an odd grid is padded),
-// norm and two matrices.
-void ImportVila(HfConfig& root, Model* model) {
-  HfConfig text = root.Child("llm_cfg", "LlamaConfig");
-  HfConfig vision = root.Child("vision_tower_cfg", "SiglipVisionConfig");
-  HfConfig projector = root.Child("mm_projector_cfg", "MultimodalProjectorConfig");
-  const std::string type = vision.Text("model_type");
-  if (type != "siglip_vision_model") vision.Unknown("model_type", type, {"siglip_vision_model"});
-  Module tower = ImportSiglipVision(vision);
-  tower.layers_skipped = SkippedLayers(root, "mm_vision_select_layer",
-                                       root.SignedOr("mm_vision_select_layer", -2), tower.Layers());
-  const std::string kind = projector.Text("mm_projector_type");
-  if (kind != "mlp_downsample") projector.Unknown("mm_projector_type", kind, {"mlp_downsample"});
-  Module backbone = ImportText(text, text, "llama");
-  ReadLength(text, model);
-  if (root.Has("mm_hidden_size"))
-    RequireWidth(root, "mm_hidden_size", root.Int("mm_hidden_size"), tower.hidden);
-  const std::int64_t merged = 4 * std::int64_t{tower.hidden};
-  Module connector = MakeConnector(
-      "connector", Modality::kVision, backbone.hidden,
-      {{merged, backbone.hidden, true}, {backbone.hidden, backbone.hidden, true}}, 2 * merged);
-  ImageRule& rule = model->image;
-  const int side = (ImageSide(vision, 224, 16, &rule) + 1) / 2;
-  rule.kind = ImageRuleKind::kFixed;
-  rule.tokens_per_tile = side * side;
-  model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
 }
 
 // Qwen2-VL and Qwen2.5-VL (text flat or in text_config), Qwen3-VL and Qwen3.5 (text_config).
@@ -586,7 +387,7 @@ void ImportLlama4(HfConfig& root, Model* model) {
 void ImportMolmo(HfConfig& root, Model* model) {
   Module backbone = ImportText(root, root, "molmo");
   ReadLength(root, model);
-  Module tower = ImportNamedTower(root, kNamedTowers[0], 23);
+  Module tower = ImportNamedTower(root, kClipLarge336, 23);
   tower.embedding_parameters -= 2 * std::int64_t{tower.hidden};  // no norm behind the layers
   const std::int64_t width = tower.hidden;
   const std::int64_t intermediate = backbone.runs[0].layer.mlp.intermediate;
@@ -683,54 +484,6 @@ void ImportClip(HfConfig& root, Model* model) {
   rule.class_tokens = 1;
   rule.tokens_per_tile = 1;
   model->modules = {std::move(tower), std::move(words)};
-}
-
-void ImportWhisper(HfConfig& root, Model* model) {
-  root.set_class_name("WhisperConfig");
-  Module encoder = ImportWhisperEncoder(root, "audio");
-  Module decoder = ImportWhisperDecoder(root);
-  model->max_positions = root.IntOr("max_target_positions", 448);
-  model->audio.present = true;
-  model->audio.chunk_s = 30;
-  model->audio.encoder_tokens_per_s = root.IntOr("max_source_positions", 1500) / 30.0;
-  root.Assume("clips are padded to 30 s (Whisper's feature extractor)");
-  model->modules = {std::move(encoder), std::move(decoder)};
-}
-
-// Voxtral: four encoder tokens side by side, two matrices without bias. Qwen2-Audio: pairs are
-// averaged, one biased matrix.
-void ImportAudioLanguage(HfConfig& root, Model* model) {
-  const bool voxtral = model->family == "voxtral";
-  HfConfig audio =
-      root.Child("audio_config", voxtral ? "VoxtralEncoderConfig" : "Qwen2AudioEncoderConfig");
-  HfConfig text = root.Child("text_config", "");
-  Module encoder = ImportWhisperEncoder(audio, "audio");
-  Module backbone = ImportText(text, root, voxtral ? "llama" : "qwen2");
-  ReadLength(text, model);
-  const std::int64_t width = encoder.hidden;
-  const int hidden = backbone.hidden;
-  model->audio.present = true;
-  model->audio.chunk_s = 30;
-  model->audio.encoder_tokens_per_s = audio.IntOr("max_source_positions", 1500) / 30.0;
-  root.Assume("clips are padded to 30 s (Whisper's feature extractor)");
-  Module connector;
-  if (voxtral) {
-    const std::int64_t stacked = encoder.runs[0].layer.mlp.intermediate;
-    if (stacked % width != 0) {
-      audio.Fail(603, "intermediate_size",
-                 "the projector stacks intermediate_size / hidden_size encoder tokens, which must "
-                 "be a whole number");
-    }
-    connector = MakeConnector("audio_connector", Modality::kAudio, hidden,
-                              {{stacked, hidden}, {hidden, hidden}}, 0);
-    model->audio.backbone_tokens_per_s =
-        model->audio.encoder_tokens_per_s / static_cast<double>(stacked / width);
-  } else {
-    connector =
-        MakeConnector("audio_connector", Modality::kAudio, hidden, {{width, hidden, true}}, 0);
-    model->audio.backbone_tokens_per_s = model->audio.encoder_tokens_per_s / 2;
-  }
-  model->modules = {std::move(encoder), std::move(connector), std::move(backbone)};
 }
 
 }  // namespace aurum

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/hf_config.h"
@@ -37,7 +39,25 @@ Module ImportWhisperEncoder(HfConfig& c, const std::string& name);
 Module ImportWhisperDecoder(HfConfig& c);
 Module ImportClipText(HfConfig& c);
 
-// Whole models of more than one module, in hf_multimodal.cc. Each fills modules and rules;
+// A vision tower whose own config.json is another file: its published shapes.
+struct NamedTower {
+  const char* name;
+  bool siglip;
+  int image_size, hidden, layers, heads, intermediate;
+};
+inline constexpr NamedTower kClipLarge336 = {
+    "openai/clip-vit-large-patch14-336", false, 336, 1024, 24, 16, 4096};
+Module ImportNamedTower(HfConfig& root, const NamedTower& tower, int layers);
+
+// E0603 at `key` unless the width there is that of the part that it meets.
+void RequireWidth(const HfConfig& c, std::string_view key, int given, int wanted);
+// The side of a fixed input in patches; fills the rule's image_size and patch_size.
+int ImageSide(HfConfig& vision, int size_default, int patch_default, ImageRule* rule);
+void ReadLength(HfConfig& text, Model* model);
+// Trailing layers that nobody reads if `layer` (from the end when negative: -2 skips one) is the one that is read.
+int SkippedLayers(const HfConfig& root, std::string_view key, int layer, int layers);
+
+// Whole models: hf_multimodal.cc, hf_llava.cc, hf_audio.cc. Each fills modules and rules;
 // model->family is the model_type.
 void ImportTextOnly(HfConfig& root, Model* model);
 void ImportLlava(HfConfig& root, Model* model);

@@ -64,6 +64,34 @@ int PatchesPerSide(HfConfig& c, int image_size, int patch_size) {
   return image_size / patch_size;
 }
 
+void RequireWidth(const HfConfig& c, std::string_view key, int given, int wanted) {
+  if (given != wanted) {
+    c.Fail(603, key,
+           "'" + std::string(key) + "' is " + std::to_string(given) +
+               ", but the part that it meets has width " + std::to_string(wanted));
+  }
+}
+
+int ImageSide(HfConfig& vision, int size_default, int patch_default, ImageRule* rule) {
+  rule->image_size = vision.IntOr("image_size", size_default);
+  rule->patch_size = vision.IntOr("patch_size", patch_default);
+  return PatchesPerSide(vision, rule->image_size, rule->patch_size);
+}
+
+void ReadLength(HfConfig& text, Model* model) {
+  model->max_positions = text.LongOr("max_position_embeddings", 0);
+}
+
+int SkippedLayers(const HfConfig& root, std::string_view key, int layer, int layers) {
+  const int skipped = layer < 0 ? -1 - layer : layers - layer;
+  if (skipped < 0 || skipped >= layers) {
+    root.Fail(603, key,
+              "'" + std::string(key) + "' = " + std::to_string(layer) +
+                  " is not one of the tower's " + std::to_string(layers) + " layers");
+  }
+  return skipped;
+}
+
 Layer MakeEncoderLayer(const EncoderLayerShape& shape) {
   Layer layer;
   layer.attention.heads = layer.attention.kv_heads = shape.heads;
