@@ -172,7 +172,7 @@ JsonDocument OpenCluster(const std::string& name_or_file, const std::string& dat
   }
   ThrowInput(220, "unknown cluster '" + name_or_file + "'",
              (nearest.empty() ? "" : "did you mean '" + nearest + "'? ") + "known:" + known +
-                 " (`aurum topology` lists them); or a path to a file");
+                 " (`aurum list clusters` lists every name); or a path to a file");
 }
 
 std::vector<std::string> ClusterCatalogue(const std::string& data_root) {

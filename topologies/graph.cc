@@ -24,6 +24,8 @@ struct Adjacency {
 
 namespace {
 
+constexpr int kFar = std::numeric_limits<int>::max();  // hops to what no link reaches
+
 std::shared_ptr<const Adjacency> MakeAdjacency(std::size_t vertices,
                                                const std::vector<Link>& links) {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> ends;
@@ -205,7 +207,6 @@ std::shared_ptr<const ClusterGraph> GenerateGraph(const ClusterSpec& spec) {
 std::vector<int> SearchRoute(const ClusterGraph& graph, int src_vertex, int dst_vertex) {
   const Adjacency::Graph& adjacency = graph.shape->adjacency->graph;
   const std::size_t count = graph.shape->vertices.size();
-  constexpr int kFar = std::numeric_limits<int>::max();
   std::vector<int> hops(count, kFar);
   hops[static_cast<std::size_t>(src_vertex)] = 0;
   // A breadth-first search meets vertices by distance: when one is examined, its width and

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "sim/core/diagnostic.h"
 #include "topologies/graph.h"
 
 namespace aurum {
@@ -78,6 +79,17 @@ std::vector<ExamplePair> ExamplePairs(const Cluster& cluster) {
 int CountVertices(const Cluster& cluster, VertexKind kind) {
   return static_cast<int>(std::count_if(cluster.vertices().begin(), cluster.vertices().end(),
                                         [&](const Vertex& vertex) { return vertex.kind == kind; }));
+}
+
+std::string VertexNameAt(const Cluster& cluster, int vertex) {
+  return VertexName(cluster.vertices()[static_cast<std::size_t>(vertex)]);
+}
+
+void CheckGpu(const Cluster& cluster, int gpu) {
+  if (gpu >= 0 && gpu < cluster.GpuCount()) return;
+  ThrowInput(507, "there is no GPU " + std::to_string(gpu) + " in " + cluster.name,
+             "GPUs are numbered 0 … " + std::to_string(cluster.GpuCount() - 1) + ", node by node",
+             ExitCode::kUsage);
 }
 
 }  // namespace aurum

@@ -30,5 +30,8 @@ struct ExamplePair {
 std::vector<ExamplePair> ExamplePairs(const Cluster& cluster);
 
 int CountVertices(const Cluster& cluster, VertexKind kind);
+std::string VertexNameAt(const Cluster& cluster, int vertex);
+// E0507 if the cluster has no such GPU.
+void CheckGpu(const Cluster& cluster, int gpu);
 
 }  // namespace aurum

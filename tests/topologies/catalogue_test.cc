@@ -56,7 +56,7 @@ TEST_CASE("E0220: an unknown cluster names the nearest and all that are known") 
   CHECK(Contains(d.message, "'8xh100-hxg'"));
   CHECK(Contains(d.help, "did you mean '8xh100-hgx'?"));
   CHECK(Contains(d.help, "<N>xh100-ndr"));
-  CHECK(Contains(d.help, "aurum topology"));
+  CHECK(Contains(d.help, "aurum list clusters"));
   d = ThrownBy([] { OpenCluster("48xh100-ndt", "."); });
   CHECK(d.code == 220);
   CHECK(Contains(d.help, "did you mean '48xh100-ndr'?"));
