@@ -10,11 +10,15 @@
 // bytes/rate. The result is a lower envelope of lines, concave: latency rises and slope falls from
 // one line to the next. So the points, in order of size, fall into consecutive runs, one per line:
 //
-//     t │            ╱ ring, Simple          Ten points and three lines: C(9,2) = 36 ways to cut.
-//       │       ──╱‾                         Every cut is tried: each run of at least two points
-//       gets its own │   ╱‾‾  ring, LL128                 relative least-squares line, then the
-//       *envelope* of the │──  tree, LL                        lines is compared with all points,
-//       and the best cut kept. └──────────────── bytes
+//   time │            ╱‾ ring, Simple
+//        │       ──╱‾
+//        │   ╱‾‾  ring, LL128
+//        │──  tree, LL
+//        └──────────────────── bytes
+//
+// Ten points and three lines with two points each: 15 ways to cut. All are tried: each run gets its
+// own relative least-squares line, the *envelope* of the lines is compared with all points, and the
+// best cut is kept.
 //
 // Three lines fit ten points in sample however noisy they are, so a line must pay for itself: one
 // more is kept only if it lowers the mean relative error by a tenth of itself and by 0.2 points.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -15,7 +16,8 @@ enum class ModuleKind { kEncoder, kConnector, kBackbone };
 enum class AttentionKind {
   kSelf,    // multi-head, grouped-query or multi-query attention
   kLatent,  // multi-head latent attention (DeepSeek-V2): low-rank queries and keys/values
-  kLinear,  // a linear-attention or state-space mixer; cost is linear in the sequence length
+  kLinear,  // a linear-attention or state-space mixer; cost is linear in the sequence length.
+            // heads = value heads, kv_heads = query and key heads (each state belongs to a value head)
   kCross,   // queries from this stream, keys and values from another module's output
 };
 
@@ -33,6 +35,11 @@ struct Attention {
   int kv_lora_rank = 0;    // kLatent
   int rope_head_dim = 0;   // kLatent
   int kv_input = 0;        // kCross: width of the keys' source; 0 = the module's hidden width
+  bool key_bias = true;    // with qkv_bias: false if only queries and values have one (Whisper)
+  bool output_gate = false;       // one more heads·value_head_dim projection gates the output
+  bool shared_key_value = false;  // the values are the keys: no projection of their own (Gemma-4)
+
+  bool operator==(const Attention&) const = default;
 };
 
 struct Mlp {
@@ -43,33 +50,49 @@ struct Mlp {
   int experts_per_token = 0;
   int expert_intermediate = 0; // width of one routed expert
   int shared_intermediate = 0; // total width of the always-on experts; 0 = none
+
+  bool operator==(const Mlp&) const = default;
 };
 
 struct Layer {
   Attention attention;
+  Attention cross;  // after the self-attention of the same layer (Whisper's decoder); heads = 0: none
   Mlp mlp;
   bool layer_norm = false;            // LayerNorm with bias instead of RMSNorm: the memory-bound cost differs
   std::int64_t norm_parameters = 0;   // all norms of the layer, scales and biases, QK-norms included
   std::int64_t other_parameters = 0;  // layer scale, gates, router bias, relative positions, mixer extras, ...
+
+  bool operator==(const Layer&) const = default;
 };
 
 struct LayerRun {
   int count = 0;
   Layer layer;
+
+  bool operator==(const LayerRun&) const = default;
 };
 
-// A dense matrix that is applied outside of the layers, once per `count` of the tokens that it sees.
+// A dense matrix that is applied outside of the layers, `repeats` times for every token that it sees (Whisper's first
+// convolution runs at twice the rate of the encoder's tokens).
 struct Linear {
   std::int64_t in = 0;
   std::int64_t out = 0;
   bool bias = false;
+  int repeats = 1;
   std::int64_t Parameters() const { return in * out + (bias ? out : 0); }
+
+  bool operator==(const Linear&) const = default;
 };
 
-// How a resampler or cross-attention pooler shortens its input to a fixed number of queries.
+// How a resampler or cross-attention pooler shortens its input to a fixed number of learned queries: the input is
+// projected from kv_input to the module's hidden width (no bias), then one multi-head attention of that width (four
+// square matrices with bias) reads it with `queries` queries. Qwen-VL, MiniCPM-V.
 struct Resampler {
   int queries = 0;  // 0 = none
   int kv_input = 0;
+  int heads = 0;
+
+  bool operator==(const Resampler&) const = default;
 };
 
 struct Module {
@@ -77,9 +100,9 @@ struct Module {
   ModuleKind kind = ModuleKind::kBackbone;
   Modality modality = Modality::kText;
   int hidden = 0;
-  std::vector<Linear> input;   // per encoder token: patch embedding, convolution as matrix
+  std::vector<Linear> input;   // per token that comes in: patch embedding, convolution as matrix
   std::vector<LayerRun> runs;  // in order
-  std::vector<Linear> output;  // per output token: merger, projector
+  std::vector<Linear> output;  // per output token: merger, projector (contrastive towers: once per sample)
   int layers_skipped = 0;      // trailing layers whose output nobody reads (LLaVA takes layer -2)
   std::int64_t embedding_parameters = 0;  // positions, class token, learned queries, final norm: everything else
   std::int64_t vocabulary = 0;            // rows of the token embedding; 0 = none
@@ -88,6 +111,8 @@ struct Module {
   Resampler resampler;
 
   int Layers() const;  // sum of the runs' counts
+
+  bool operator==(const Module&) const = default;
 };
 
 // Tokens per image, each family's own rule. See models/tokens.h for what each kind means.
@@ -98,6 +123,11 @@ enum class ImageRuleKind {
   kNativeMerge, // Qwen2-VL and later: sides rounded to patch·merge, area clamped, (h/pm)·(w/pm) tokens
   kRowNewline,  // Fuyu, Pixtral: ceil(w/patch)·ceil(h/patch) tokens plus one newline per row
   kTiles,       // InternVL: best grid of image_size² tiles up to max_tiles, plus a thumbnail
+  kCanvas,      // Llama-3.2-Vision: best canvas of tiles, all tiles in one encoder sequence, none in the text
+  kCanvasSeparated,  // Llama-4: best canvas of tiles with separators, plus a global view when more than one
+  kSlices,      // MiniCPM-V: overview plus up to max_tiles slices of native shape, tokens_per_tile each
+  kOverlapCrops,     // Molmo: overlapping crops plus overview, pooled merge², one column token per row
+  kBudget,      // Gemma-4: scaled to at most tokens_per_tile merged patches, shape kept
 };
 
 struct ImageRule {
@@ -112,6 +142,8 @@ struct ImageRule {
   std::int64_t min_pixels = 0;  // kNativeMerge
   std::int64_t max_pixels = 0;
   std::vector<std::vector<int>> grid_pinpoints;  // kLlavaAnyres: candidate [height, width] in pixels
+
+  bool operator==(const ImageRule&) const = default;
 };
 
 struct AudioRule {
@@ -119,6 +151,8 @@ struct AudioRule {
   double encoder_tokens_per_s = 0;   // after the convolutions
   double backbone_tokens_per_s = 0;
   double chunk_s = 0;                // audio is padded to whole chunks; 0 = no padding
+
+  bool operator==(const AudioRule&) const = default;
 };
 
 // What one model may be asked for.
@@ -138,16 +172,39 @@ struct Model {
 
   const Module* Find(const std::string& module_name) const;  // nullptr if absent
   const Module& Backbone() const;                            // the last module
+
+  bool operator==(const Model&) const = default;
 };
 
-// Parameters, exact. The parts of a module sum to ModuleParameters; modules sum to ModelParameters.
+// Parameters, exact. The parts of a module sum to ModuleParameters; modules sum to ModelParameters. A layer is its
+// attention (cross-attention included), MLP, norms and the rest; a module is its layers, inputs, outputs, resampler,
+// embedding_parameters, token embedding and untied head.
 std::int64_t AttentionParameters(const Layer& layer, int hidden);
 std::int64_t MlpParameters(const Layer& layer, int hidden);         // all experts and the router
 std::int64_t ActiveMlpParameters(const Layer& layer, int hidden);   // experts_per_token + shared + router
 std::int64_t LayerParameters(const Layer& layer, int hidden);
 std::int64_t ModuleParameters(const Module& module);
 std::int64_t ModelParameters(const Model& model);
-// Per token, without the input embedding (the N_active of NVIDIA's published TFLOP/s).
+// Of the backbone, per token, without the input embedding and with the head, tied or not (the N_active of NVIDIA's
+// published TFLOP/s).
 std::int64_t ActiveParameters(const Model& model);
+// The same total in floating point: never overflows, to judge shapes before they are counted exactly.
+double ApproximateParameters(const Model& model);
+// Totals above this are refused as contradictory shapes; every exact count below it fits 64 bits.
+inline constexpr double kMostParameters = 1e17;
+
+// What is wrong with a shape: the Hugging Face name of the offending field, and the sentence. "" = nothing.
+struct ShapeProblem {
+  std::string key;
+  std::string message;
+};
+ShapeProblem CheckAttention(const Attention& attention);
+ShapeProblem CheckMlp(const Mlp& mlp);
+ShapeProblem CheckImageRule(const ImageRule& rule);
+// Of the whole: zero layers, no or more than one backbone, duplicate names. `module` is the index of the guilty one.
+ShapeProblem CheckModel(const Model& model, std::size_t* module);
+
+// Adds one layer to the end of `module`, to its last run if that run's layer is equal.
+void AppendLayer(Module* module, const Layer& layer);
 
 }  // namespace aurum

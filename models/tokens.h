@@ -16,9 +16,12 @@ struct MediaTokens {
   std::int64_t backbone_tokens = 0;
 };
 
-// width and height in pixels, both 1 … 65536. A model without images: E0610.
+// width and height in pixels, both 1 … 65536. A model without images: E0610; sides out of range, or a shape that the
+// family refuses (Qwen2-VL: more than 200 to 1): E0612. Begin and end marks of the chat template are text, not image tokens:
+// Qwen-VL's <img> and </img>, Llama-4's <|image_start|>. A contrastive tower gives the text stream nothing; its
+// connector_tokens is the one pooled vector that its projection maps.
 MediaTokens ImageTokens(const Model& model, std::int64_t width, std::int64_t height);
-// seconds > 0. A model without audio: E0611.
+// 0 < seconds <= 10^7, else E0612. A model without audio: E0611.
 MediaTokens AudioTokens(const Model& model, double seconds);
 
 }  // namespace aurum

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -58,16 +57,6 @@ std::size_t Index(std::optional<double> value) {
 }
 
 }  // namespace
-
-double RoundSignificant(double value, int digits) {
-  if (!std::isfinite(value) || value == 0) return value;
-  std::array<char, 64> buffer{};
-  const auto written = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
-                                     std::chars_format::scientific, digits - 1);
-  double rounded = value;
-  std::from_chars(buffer.data(), written.ptr, rounded);
-  return rounded;
-}
 
 Json EncodeField(const std::vector<double>& values, const GridShape& shape, int digits) {
   assert(values.size() == Points(shape));

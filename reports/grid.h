@@ -14,10 +14,6 @@ namespace aurum {
 // flat index runs over the last axis first.
 using GridShape = std::array<std::size_t, 3>;
 
-// `value` to so many significant decimal digits: the double nearest to that decimal, so that it is
-// written that short.
-double RoundSignificant(double value, int digits);
-
 // A figure over all points of a grid in the smallest of the island's three forms (see
 // reports/README.md): axes along which the rounded values do not change are dropped; values that
 // come in long runs are written as runs; else every point. `values` has one entry per point; NaN

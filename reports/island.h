@@ -19,4 +19,8 @@ struct ReportOrigin {
 // and sensitivities come from evaluating it again with one thing changed.
 Json EvaluationIsland(const Evaluation& evaluation, const JsonDocument& document, InputCache* cache, const ReportOrigin& origin);
 
+// The island of a stored study: the golden formula's sweep where its axes are there, else its points as plans compared.
+// E0750 where the store holds no point that succeeded.
+Json StudyIsland(const std::string& path, InputCache* cache, const ReportOrigin& origin);
+
 }  // namespace aurum

@@ -40,6 +40,15 @@ std::string Gib(const Json& object, std::string_view key) {
 std::string Percent(const Json& object, std::string_view key) {
   return Cell(NumberOf(object, key), [](double v) { return PercentText(v); });
 }
+std::string Change(const Json& object, std::string_view key) {
+  return Cell(NumberOf(object, key), [](double v) { return SignedSecondsText(v); });
+}
+std::string Count(const Json& object, std::string_view key) {
+  return Cell(NumberOf(object, key), [](double v) { return CountText(v); });
+}
+std::string Setting(const Json& object, std::string_view key) {
+  return Cell(NumberOf(object, key), [](double v) { return TickText(v); });
+}
 std::string Plain(const Json& object, std::string_view key, int significant = 3) {
   return Cell(NumberOf(object, key),
               [significant](double v) { return NumberText(v, significant); });
@@ -53,6 +62,13 @@ std::string Interval(const Json& object, std::string_view low, std::string_view 
   const std::optional<double> a = NumberOf(object, low);
   const std::optional<double> b = NumberOf(object, high);
   return a && b ? fmt::format(" [{}–{}]", format(*a), format(*b)) : "";
+}
+
+std::string StepInterval(const Json& object) {
+  const std::optional<double> low = NumberOf(object, "step_time_low_s");
+  const std::optional<double> high = NumberOf(object, "step_time_high_s");
+  const std::optional<double> near = NumberOf(object, "step_time_s");
+  return low && high && near ? SecondsIntervalText(*low, *high, *near) : "";
 }
 
 // Code may contain backticks: the fence is one longer than the longest run of them.
@@ -119,7 +135,6 @@ class Document {
   std::string text_;
 };
 
-const auto kSeconds = [](double v) { return SecondsText(v); };
 const auto kOneDecimal = [](double v) { return FixedText(v, 1); };
 
 void WriteVerdict(const Json& island, Document* out) {
@@ -136,9 +151,8 @@ void WriteVerdict(const Json& island, Document* out) {
       {"Peak memory", fmt::format("{}{} of {} usable, on {}", Gib(v, "peak_gib"),
                                   Interval(v, "peak_low_gib", "peak_high_gib", kOneDecimal),
                                   Gib(v, "device_usable_gib"), Words(v, "heaviest_rank"))});
-  rows.push_back(
-      {fits ? "Step time" : "Step time, if it fitted",
-       Seconds(v, "step_time_s") + Interval(v, "step_time_low_s", "step_time_high_s", kSeconds)});
+  rows.push_back({fits ? "Step time" : "Step time, if it fitted",
+                  Seconds(v, "step_time_s") + StepInterval(v)});
   rows.push_back(
       {"Throughput",
        fmt::format("{} tokens/s, {} tokens/s per GPU, {} samples/s", Plain(v, "tokens_per_s", 4),
@@ -187,8 +201,7 @@ void WritePlans(const Json& island, Document* out) {
     cells.push_back(
         {Words(*row, "name") + (id == chosen ? " **best**" : "") +
              (id == baseline ? " (baseline)" : ""),
-         Seconds(*row, "step_time_s") +
-             Interval(*row, "step_time_low_s", "step_time_high_s", kSeconds),
+         Seconds(*row, "step_time_s") + StepInterval(*row),
          base > 0 ? SignedPercentText(step / base - 1, 0) : std::string(kUnknown),
          Gib(*row, "peak_gib") + Interval(*row, "peak_low_gib", "peak_high_gib", kOneDecimal),
          Plain(*row, "tokens_per_s_per_gpu", 4), Percent(*row, "mfu"), Words(*row, "provenance"),
@@ -204,7 +217,7 @@ void WritePlans(const Json& island, Document* out) {
   }
   if (!cells.empty()) {
     out->Paragraph(fmt::format("{} of {} candidates kept; examples of the rejected:", rows.size(),
-                               Plain(plans, "considered", 9)));
+                               Count(plans, "considered")));
     out->Table({"Rejected candidate", ">Peak", "Code", "Reason"}, cells);
   }
 }
@@ -287,7 +300,7 @@ void WriteMemory(const Json& island, Document* out) {
   cells.clear();
   for (const Json& fix : ArrayOf(memory, "fixes").items()) {
     const std::string set = TextOf(fix, "set");
-    cells.push_back({Words(fix, "fix"), Gib(fix, "saves_gib"), Seconds(fix, "step_time_delta_s"),
+    cells.push_back({Words(fix, "fix"), Gib(fix, "saves_gib"), Change(fix, "step_time_delta_s"),
                      set.empty() ? std::string(kUnknown) : CodeCell("--set " + set),
                      Words(fix, "note")});
   }
@@ -296,8 +309,8 @@ void WriteMemory(const Json& island, Document* out) {
 
 std::string ReferenceText(const Json& entry) {
   const Json& r = ObjectOf(entry, "reference");
-  return fmt::format("{} GFLOP/token, {} GB/s, AlignRatio {}", Plain(r, "flops"), Plain(r, "bw"),
-                     Plain(r, "mar"));
+  return fmt::format("{} GFLOP/token, {} GB/s, AlignRatio {}", Setting(r, "flops"),
+                     Setting(r, "bw"), Setting(r, "mar"));
 }
 
 void WriteSweep(const Json& island, Document* out) {
@@ -316,7 +329,7 @@ void WriteSweep(const Json& island, Document* out) {
                              combine.empty() ? "max" : EscapeForMarkdown(combine)));
   if (!fit.members().empty()) {
     out->Paragraph(fmt::format("Fitted over {} points: α {}{}, β {}{}, R² {}.",
-                               Plain(fit, "points", 9), Plain(fit, "alpha"),
+                               Count(fit, "points"), Plain(fit, "alpha"),
                                Interval(fit, "alpha_low", "alpha_high", plain), Plain(fit, "beta"),
                                Interval(fit, "beta_low", "beta_high", plain), Plain(fit, "r2", 4)));
   }
@@ -360,7 +373,7 @@ void WriteSweep(const Json& island, Document* out) {
                                      ? EscapeForMarkdown(NameAt(reasons, p.reason))
                                      : "inside";
       terms.push_back({model, cluster, EscapeForMarkdown(grid.modalities[p.modality]),
-                       Plain(entry, "own_gflop_per_token"), reason});
+                       Setting(entry, "own_gflop_per_token"), reason});
     }
   }
   out->Heading(3, "Each model at its own operating point");
@@ -387,7 +400,7 @@ void WriteSensitivities(const Json& island, Document* out) {
   std::vector<std::vector<std::string>> cells;
   for (const Json& one : list) {
     cells.push_back({Words(one, "resource"), Plain(one, "value") + " " + Words(one, "unit"),
-                     Seconds(one, "step_time_delta_up_s"), Seconds(one, "step_time_delta_down_s"),
+                     Change(one, "step_time_delta_up_s"), Change(one, "step_time_delta_down_s"),
                      Seconds(one, "half_width_s"), Words(one, "provenance"), Words(one, "note")});
   }
   out->Table({"Resource", ">Now", ">10 % more", ">10 % less", ">±", "Provenance", "Why"}, cells);
@@ -400,7 +413,7 @@ void WriteValidation(const Json& island, Document* out) {
   out->Paragraph(Words(ObjectOf(island, "findings"), "validation"));
   std::vector<std::vector<std::string>> cells;
   for (const auto& [metric, score] : ObjectOf(validation, "metrics").members()) {
-    cells.push_back({EscapeForMarkdown(metric), Plain(score, "n", 9), Plain(score, "skipped", 9),
+    cells.push_back({EscapeForMarkdown(metric), Count(score, "n"), Count(score, "skipped"),
                      Percent(score, "median_ape"), Percent(score, "mape"),
                      Percent(score, "p90_ape"), Percent(score, "bias"),
                      Plain(score, "kendall_tau")});

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 
 namespace aurum {
@@ -15,6 +17,22 @@ std::string FixedText(double value, int decimals) {
   return text;
 }
 
+namespace {
+
+std::string Grouped(std::string digits) {
+  const std::ptrdiff_t first = digits.starts_with('-') ? 1 : 0;
+  for (std::ptrdiff_t i = static_cast<std::ptrdiff_t>(digits.size()) - 3; i > first; i -= 3) {
+    digits.insert(static_cast<std::size_t>(i), 1, ',');
+  }
+  return digits;
+}
+
+}  // namespace
+
+std::string CountText(double value) { return Grouped(FixedText(value, 0)); }
+
+std::string TickText(double value) { return fmt::format("{}", RoundSignificant(value, 3)); }
+
 std::string NumberText(double value, int significant) {
   if (value == 0) return "0";
   if (!std::isfinite(value)) return "–";
@@ -22,12 +40,7 @@ std::string NumberText(double value, int significant) {
   if (exponent < significant && exponent < 3) {
     return FixedText(value, std::max(0, significant - 1 - exponent));
   }
-  std::string text = FixedText(value, 0);
-  for (std::ptrdiff_t i = static_cast<std::ptrdiff_t>(text.size()) - 3;
-       i > (text.front() == '-' ? 1 : 0); i -= 3) {
-    text.insert(static_cast<std::size_t>(i), 1, ',');
-  }
-  return text;
+  return CountText(value);
 }
 
 std::string SecondsText(double seconds, int significant) {
@@ -38,6 +51,19 @@ std::string SecondsText(double seconds, int significant) {
   return NumberText(seconds, significant) + " s";
 }
 
+std::string SecondsIntervalText(double low, double high, double near) {
+  const double size = std::abs(near);
+  const double factor = size >= 1 ? 1 : size >= 1e-3 ? 1e3 : 1e6;
+  const double scaled = std::max(size * factor, 1e-9);
+  const int decimals = std::max(0, 2 - static_cast<int>(std::floor(std::log10(scaled))));
+  return fmt::format(" [{}–{}]", FixedText(low * factor, decimals),
+                     FixedText(high * factor, decimals));
+}
+
+std::string SignedSecondsText(double seconds) {
+  return (seconds > 0 ? "+" : "") + SecondsText(seconds);
+}
+
 std::string PercentText(double share, int decimals) {
   return FixedText(100 * share, decimals) + " %";
 }
@@ -46,6 +72,16 @@ std::string SignedPercentText(double share, int decimals) {
   const std::string text = PercentText(share, decimals);
   const bool zero = text.find_first_of("123456789") == std::string::npos;
   return text.starts_with('-') || zero ? text : "+" + text;
+}
+
+double RoundSignificant(double value, int digits) {
+  if (!std::isfinite(value) || value == 0) return value;
+  std::array<char, 64> buffer{};
+  const auto written = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
+                                     std::chars_format::scientific, digits - 1);
+  double rounded = value;
+  std::from_chars(buffer.data(), written.ptr, rounded);
+  return rounded;
 }
 
 std::optional<double> NumberOf(const Json& object, std::string_view key) {

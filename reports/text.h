@@ -13,12 +13,24 @@ namespace aurum {
 
 // 1234567 -> "1,234,567", 12.34 -> "12.3", 0.01234 -> "0.0123".
 std::string NumberText(double value, int significant = 3);
+// A whole number: 72000 -> "72,000".
+std::string CountText(double value);
+// Shortest text of a setting, at most three significant digits: 16, 14.6, 0.5.
+std::string TickText(double value);
 std::string FixedText(double value, int decimals);
 // In s, ms or µs, whichever gives a number of at least 1.
 std::string SecondsText(double seconds, int significant = 3);
+// " [0.95–1.06]" in the unit that SecondsText takes for `near`.
+std::string SecondsIntervalText(double low, double high, double near);
+// With a plus sign where it is positive.
+std::string SignedSecondsText(double seconds);
 std::string PercentText(double share, int decimals = 1);
 // Percent with a plus sign where it is positive.
 std::string SignedPercentText(double share, int decimals = 1);
+
+// `value` to so many significant decimal digits: the double nearest to that decimal, so that it is
+// written that short.
+double RoundSignificant(double value, int digits);
 
 // Members of an island: nothing where the key is absent, null or of another type.
 std::optional<double> NumberOf(const Json& object, std::string_view key);

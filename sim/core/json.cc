@@ -485,14 +485,14 @@ const Json* ObjectReader::Lookup(std::string_view key) {
 const Json& ObjectReader::Require(std::string_view key) {
   const Json* found = Lookup(key);
   if (found == nullptr) {
-    // A misspelled neighbour is the likely reason.
+    // A misspelled neighbour is the likely reason: the nearest of those that nobody has asked for.
     const std::string missing(key);
-    std::string help;
+    std::vector<std::string> unasked;
     for (const auto& [name, value] : value_->members()) {
-      if (std::find(known_.begin(), known_.end(), name) == known_.end() && NearestName(name, {missing}) == missing) {
-        help = "did you misspell it as '" + name + "'?";
-      }
+      if (std::find(known_.begin(), known_.end(), name) == known_.end()) unasked.push_back(name);
     }
+    const std::string nearest = NearestName(missing, unasked);
+    const std::string help = nearest.empty() ? "" : "did you misspell it as '" + nearest + "'?";
     Fail(102, "", "missing key '" + missing + "'", help);
   }
   return *found;

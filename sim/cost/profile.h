@@ -35,8 +35,8 @@ struct FitQuality {
   int points = 0;  // used for the fit
   int holdout_points = 0;
   double holdout_mape = 0;  // mean absolute relative error, 0…1
-  double training_size_mape =
-      0;               // the same over the sizes that training steps use; NaN where there are none
+  // The same over the sizes that training steps use; NaN where there are none
+  double training_size_mape = 0;
   std::string method;  // "tile", "k_saturation", "roofline", "ratio"
   std::string source;
   Provenance provenance = Provenance::kAssumed;
@@ -131,12 +131,12 @@ class Profile {
   std::string name;
   DeviceFacts device;
   std::string description;
-  double error_band =
-      0;  // relative half-width that a step time resting on this profile is quoted with
+  // Relative half-width that a step time resting on this profile is quoted with
+  double error_band = 0;
   std::string error_band_source;
   Provenance provenance = Provenance::kAssumed;
-  double sustained_factor =
-      1;  // training GEMMs run this many times as long as the short bursts of the tables
+  // Training GEMMs run this many times as long as the short bursts of the tables
+  double sustained_factor = 1;
   std::string sustained_source;
   double launch_gap_s = 0;  // between two kernels of one stream, on top of each kernel's t0
   std::string launch_gap_source;

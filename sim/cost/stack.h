@@ -40,24 +40,24 @@ struct Stack {
   double norm_forward_bytes = 8, norm_backward_bytes = 12;
   double residual_forward_bytes = 12, residual_backward_bytes = 4;
   double rope_bytes = 4;  // per element of q and k, each way
-  double gated_forward_bytes = 6,
-         gated_backward_bytes = 10;  // per element of the intermediate width
+  // Per element of the intermediate width.
+  double gated_forward_bytes = 6, gated_backward_bytes = 10;
   double gelu_forward_bytes = 4, gelu_backward_bytes = 6;
   double loss_traffic_bytes = 12;          // per logit
   double gradient_accumulation_bytes = 8;  // per parameter and micro-batch
   double memory_bound_factor = 1.3;        // measured over modelled time of memory-bound kernels
   double attention_factor = 1.1;           // the same for attention kernels
-  double attention_factor_hopper =
-      1;  // on top, compute capability 9.x: kernels older than FlashAttention 3
+  // On top, on compute capability 9.x: kernels older than FlashAttention 3.
+  double attention_factor_hopper = 1;
   double tp_communication_factor = 1.0;  // TP collectives in a step over nccl-tests
   double network_efficiency = 0.85;      // share of the NIC rate that collectives reach
   double dp_overlap = 0.8;  // share of data-parallel communication that can hide behind compute
   double overlap_slowdown = 0.18;  // of compute, per hidden second of communication
-  double step_overhead_s =
-      0.015;  // host time per step: data loading hand-over, logging, optimizer launch
+  // Host time per step: data loading hand-over, logging, optimizer launch.
+  double step_overhead_s = 0.015;
   double layer_overhead_s = 0;  // host time per layer pass that the GPU waits for
-  double host_per_layer_s =
-      0;  // host time to enqueue one pass of a layer; hidden where the GPU takes longer
+  // Host time to enqueue one pass of a layer; hidden where the GPU takes longer.
+  double host_per_layer_s = 0;
   double runtime_bytes = 2e9;   // CUDA context, NCCL, workspaces: not the allocator's
   double fragmentation = 0.03;  // reserved over allocated
   Provenance provenance = Provenance::kAssumed;

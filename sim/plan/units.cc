@@ -38,7 +38,7 @@ class UnitMaker {
     if (tokens <= 0 && m.vocabulary == 0 && m.input.empty()) return;
     Unit unit = Base(share);
     for (const Linear& linear : m.input) {
-      unit.first = Sum(unit.first, CostOfLinear(tokens, static_cast<double>(linear.in), static_cast<double>(linear.out), context_));
+      unit.first = Sum(unit.first, CostOfLinear(tokens * linear.repeats, static_cast<double>(linear.in), static_cast<double>(linear.out), context_));
       unit.parameters += static_cast<double>(linear.Parameters());
     }
     if (m.vocabulary > 0 && tokens > 0) unit.first = Sum(unit.first, CostOfEmbedding(tokens, m.hidden, context_));
@@ -76,18 +76,17 @@ class UnitMaker {
     if (m.resampler.queries > 0) {
       double sequences = 0;
       for (const SequenceBatch& batch : share.batches) sequences += batch.sequences;
+      if (sequences > 0) unit.first = Sum(unit.first, CostOfResampler(sequences, tokens / sequences, m.hidden, m.resampler, context_));
+      // Queries, the input projection without a bias, and four square matrices with one (models/model.h).
       const double h = m.hidden;
-      const double kv = m.resampler.kv_input > 0 ? m.resampler.kv_input : h;
-      if (sequences > 0) {
-        const int heads = std::max(m.hidden / 128, 1);
-        unit.first = Sum(unit.first, CostOfResampler(sequences, tokens / sequences, m.hidden, heads, m.resampler, 1, context_));
-      }
-      unit.parameters += kv * h + 4 * h * h;
+      unit.parameters += (m.resampler.queries + m.resampler.kv_input) * h + 4 * (h * h + h);
     }
+    // A contrastive tower projects its pooled output: once per sample.
+    const double outputs = scenario_.model->task == ModelTask::kContrastive ? share.samples : share.output_tokens;
     for (const Linear& linear : m.output) {
-      unit.first = Sum(unit.first, CostOfLinear(share.output_tokens, static_cast<double>(linear.in), static_cast<double>(linear.out), context_));
+      unit.first = Sum(unit.first, CostOfLinear(outputs * linear.repeats, static_cast<double>(linear.in), static_cast<double>(linear.out), context_));
       unit.parameters += static_cast<double>(linear.Parameters());
-      unit.kept_bytes += kValueBytes * share.output_tokens * static_cast<double>(linear.in + linear.out);
+      unit.kept_bytes += kValueBytes * outputs * static_cast<double>(linear.in + linear.out);
     }
     unit.work_bytes = unit.kept_bytes;
     if (!unit.backward) unit.kept_bytes = 0;
@@ -190,7 +189,7 @@ Share ShareOf(const Scenario& s, std::size_t i, const std::vector<bool>& backwar
     share.batches.push_back(batch);
   }
   share.output_tokens = s.sample.modules[i].output_tokens * share.samples;
-  if (backbone) share.kv_source_tokens = s.sample.cross_modal_tokens;
+  if (backbone) share.kv_source_tokens = s.sample.cross_attention_tokens;
   share.backward = backward[i];
   share.trained = s.workload.task == Task::kTrain && !plan.frozen;
   return share;

@@ -24,8 +24,8 @@ std::string PlainPath(const std::string& path) { return path.front() == '/' ? pa
 
 Database::Database(const std::string& path, Mode mode) : path_(path) {
   assert(!path.empty());
-  int flags = mode == Mode::kReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
-  if (mode == Mode::kCreate) flags |= SQLITE_OPEN_CREATE;
+  const int flags =
+      mode == Mode::kReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
   // One thread at a time uses a connection, so it needs no mutex of its own.
   const int code =
       sqlite3_open_v2(PlainPath(path).c_str(), &handle_, flags | SQLITE_OPEN_NOMUTEX, nullptr);

@@ -17,7 +17,7 @@ namespace aurum {
 // Anything else that SQLite reports is a mistake in our SQL: std::logic_error.
 class Database {
  public:
-  enum class Mode { kReadOnly, kReadWrite, kCreate };
+  enum class Mode { kReadOnly, kCreate };  // kCreate: to write, and made if absent
 
   Database() = default;
   Database(const std::string& path, Mode mode);

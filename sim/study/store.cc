@@ -342,7 +342,8 @@ Store Store::Open(const std::string& path, const Study& study) {
       if (error.diagnostic().code != 725) throw;
     }
   }
-  impl->database = Database(path, Database::Mode::kReadWrite);
+  // kCreate also for the database that Finish() attaches.
+  impl->database = Database(path, Database::Mode::kCreate);
   if (impl->database.IsReadOnly())
     ThrowInput(725, "'" + path + "' is read-only",
                "make it writable, or name another file with -o");

@@ -66,6 +66,9 @@ void AddGrouped(PassCost* pass, double routed, double experts, double in, double
   pass->weight_gradient += Memory(experts * in * out * c.stack->gradient_accumulation_bytes, c);
 }
 
+int ValueDim(const Attention& a) { return a.value_head_dim > 0 ? a.value_head_dim : a.head_dim; }
+int QueryKeyDim(const Attention& a) { return a.kind == AttentionKind::kLatent ? a.head_dim + a.rope_head_dim : a.head_dim; }
+
 struct Widths {
   double q = 0, kv = 0, value = 0;  // on this GPU; kv: of the keys, value: of the attention's output
   double heads = 0, kv_heads = 0;
@@ -75,19 +78,17 @@ Widths ShardedWidths(const Attention& a, double tp) {
   Widths w;
   w.heads = a.heads / tp;
   w.kv_heads = std::max(a.kv_heads / tp, std::min(1.0, static_cast<double>(a.kv_heads)));  // replicated beyond kv_heads
-  const int value_dim = a.value_head_dim > 0 ? a.value_head_dim : a.head_dim;
-  const int qk_dim = a.kind == AttentionKind::kLatent ? a.head_dim + a.rope_head_dim : a.head_dim;
-  w.q = w.heads * qk_dim;
-  w.kv = w.kv_heads * qk_dim;
-  w.value = w.heads * value_dim;
+  w.q = w.heads * QueryKeyDim(a);
+  w.kv = w.kv_heads * QueryKeyDim(a);
+  w.value = w.heads * ValueDim(a);
   return w;
 }
 
 // Forward and backward of the attention kernel over all sequences; returns the number of scores.
 double AddAttentionCore(PassCost* pass, const Attention& a, const Widths& w, const LayerShape& shape, const CostContext& c) {
   double scores = 0;
-  const int qk_dim = a.kind == AttentionKind::kLatent ? a.head_dim + a.rope_head_dim : a.head_dim;
-  const int value_dim = a.value_head_dim > 0 ? a.value_head_dim : a.head_dim;
+  const int qk_dim = QueryKeyDim(a);
+  const int value_dim = ValueDim(a);
   KernelCost forward, backward;
   for (const SequenceBatch& batch : shape.batches) {
     if (batch.sequences <= 0 || batch.tokens <= 0) continue;
@@ -120,6 +121,14 @@ double AddAttentionCore(PassCost* pass, const Attention& a, const Widths& w, con
   pass->forward += forward;
   pass->input_gradient += backward;
   return scores;
+}
+
+// Queries from this stream, keys and values from the other module's tokens.
+void AddCrossProjections(PassCost* pass, const Attention& a, const Widths& w, const LayerShape& shape, double tokens, const CostContext& c) {
+  double sequences = 0;
+  for (const SequenceBatch& batch : shape.batches) sequences += batch.sequences;
+  AddLinear(pass, tokens, shape.hidden, w.q, c);
+  AddLinear(pass, sequences * shape.kv_source_tokens, a.kv_input > 0 ? a.kv_input : shape.hidden, 2 * w.kv, c);
 }
 
 }  // namespace
@@ -155,7 +164,7 @@ LayerCost CostOfLayer(const Layer& layer, const LayerShape& shape, const CostCon
   double projected = (w.q + w.kv) * tokens;  // elements that the rotary embedding touches
   switch (a.kind) {
     case AttentionKind::kSelf:
-      AddLinear(&cost.attention, tokens, h, w.q + w.kv + w.kv_heads * (a.value_head_dim > 0 ? a.value_head_dim : a.head_dim), c);
+      AddLinear(&cost.attention, tokens, h, w.q + w.kv + (a.shared_key_value ? 0 : w.kv_heads * ValueDim(a)) + (a.output_gate ? w.value : 0), c);
       break;
     case AttentionKind::kLatent: {
       // Low-rank projections are replicated, the up-projections are sharded by head (DeepSeek-V2, 2024).
@@ -180,15 +189,10 @@ LayerCost CostOfLayer(const Layer& layer, const LayerShape& shape, const CostCon
       projected = 0;
       break;
     }
-    case AttentionKind::kCross: {
-      AddLinear(&cost.attention, tokens, h, w.q, c);
-      double sequences = 0;
-      for (const SequenceBatch& batch : shape.batches) sequences += batch.sequences;
-      const double kv_width = a.kv_input > 0 ? a.kv_input : h;
-      AddLinear(&cost.attention, sequences * shape.kv_source_tokens, kv_width, 2 * w.kv, c);
+    case AttentionKind::kCross:
+      AddCrossProjections(&cost.attention, a, w, shape, tokens, c);
       projected = 0;
       break;
-    }
   }
   if (a.kind != AttentionKind::kLinear) {
     const KernelCost rotary = Memory(projected * s.rope_bytes, c);
@@ -197,6 +201,13 @@ LayerCost CostOfLayer(const Layer& layer, const LayerShape& shape, const CostCon
     scores = AddAttentionCore(&cost.attention, a, w, shape, c);
   }
   AddLinear(&cost.attention, tokens, w.value, h, c);
+  if (layer.cross.heads > 0) {  // an encoder-decoder's second attention, with a norm and a residual of its own
+    norm_and_residual(&cost.attention);
+    const Widths cross = ShardedWidths(layer.cross, t);
+    AddCrossProjections(&cost.attention, layer.cross, cross, shape, tokens, c);
+    AddAttentionCore(&cost.attention, layer.cross, cross, shape, c);
+    AddLinear(&cost.attention, tokens, cross.value, h, c);
+  }
 
   norm_and_residual(&cost.mlp);
   const Mlp& m = layer.mlp;
@@ -268,24 +279,24 @@ PassCost CostOfEmbedding(double tokens, double hidden, const CostContext& c) {
   return pass;
 }
 
-PassCost CostOfResampler(double sequences, double kv_tokens, int hidden, int heads, const Resampler& r, double tp, const CostContext& c) {
+PassCost CostOfResampler(double sequences, double kv_tokens, int hidden, const Resampler& r, const CostContext& c) {
   PassCost pass;
   if (sequences <= 0 || kv_tokens <= 0 || r.queries <= 0) return pass;
   const double h = hidden;
-  AddLinear(&pass, sequences * kv_tokens, r.kv_input > 0 ? r.kv_input : h, h / tp, c);  // keys and values' source
-  AddLinear(&pass, sequences * kv_tokens, h, 2 * h / tp, c);
-  AddLinear(&pass, sequences * r.queries, h, h / tp, c);
+  const double read = sequences * kv_tokens, asked = sequences * r.queries;
+  AddLinear(&pass, read, r.kv_input > 0 ? r.kv_input : h, h, c);
+  AddLinear(&pass, read, h, 2 * h, c);
+  AddLinear(&pass, asked, h, h, c);
   Attention attention;
   attention.kind = AttentionKind::kCross;
-  attention.heads = attention.kv_heads = heads;
-  attention.head_dim = heads > 0 ? hidden / heads : hidden;
+  attention.heads = attention.kv_heads = std::max(r.heads, 1);
+  attention.head_dim = hidden / attention.heads;
   LayerShape shape;
   shape.hidden = hidden;
-  shape.tp = tp;
   shape.batches = {{sequences, static_cast<double>(r.queries)}};
   shape.kv_source_tokens = kv_tokens;
-  AddAttentionCore(&pass, attention, ShardedWidths(attention, tp), shape, c);
-  AddLinear(&pass, sequences * r.queries, h / tp, h, c);
+  AddAttentionCore(&pass, attention, ShardedWidths(attention, 1), shape, c);
+  AddLinear(&pass, asked, h, h, c);
   return pass;
 }
 

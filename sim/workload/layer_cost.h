@@ -64,8 +64,7 @@ PassCost CostOfHead(double tokens, double hidden, double vocabulary, double tp, 
 // The embedding look-up: memory-bound.
 PassCost CostOfEmbedding(double tokens, double hidden, const CostContext& context);
 // A resampler: `queries` learned queries attend once to `kv_tokens` tokens of width `kv_input`, per sequence.
-PassCost CostOfResampler(double sequences, double kv_tokens, int hidden, int heads, const Resampler& resampler,
-                         double tp, const CostContext& context);
+PassCost CostOfResampler(double sequences, double kv_tokens, int hidden, const Resampler& resampler, const CostContext& context);
 // One decoding step of one layer: `sequences` new tokens, each attending to kv_tokens of cache.
 KernelCost CostOfDecodeLayer(const Layer& layer, int hidden, double tp, double sequences, double kv_tokens,
                              const CostContext& context);

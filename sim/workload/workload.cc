@@ -19,7 +19,7 @@ Diagnostic Warn(int code, std::string message, std::string help) {
   return d;
 }
 
-void Add(const MediaTokens& media, double count, ModuleLoad* encoder, ModuleLoad* connector, SampleLoad* sample) {
+void Add(const MediaTokens& media, double count, bool resamples, ModuleLoad* encoder, ModuleLoad* connector, SampleLoad* sample) {
   const auto real = [&](std::int64_t tokens) { return static_cast<double>(tokens) * count; };
   if (encoder != nullptr) {
     encoder->batches.push_back({real(media.sequences), static_cast<double>(media.sequence_tokens)});
@@ -27,13 +27,22 @@ void Add(const MediaTokens& media, double count, ModuleLoad* encoder, ModuleLoad
     encoder->output_tokens += real(media.connector_tokens);
   }
   if (connector != nullptr) {
-    connector->batches.push_back({real(1), static_cast<double>(media.connector_tokens)});
-    connector->tokens += real(media.connector_tokens);
+    if (resamples) {  // reads everything that the encoder made
+      connector->batches.push_back({real(media.sequences), static_cast<double>(media.sequence_tokens)});
+    } else {
+      connector->batches.push_back({real(1), static_cast<double>(media.connector_tokens)});
+    }
+    connector->tokens += connector->batches.back().sequences * connector->batches.back().tokens;
     // Separators (newline tokens) are learned embeddings: they never pass the connector.
-    connector->output_tokens += real(std::min(media.connector_tokens, media.backbone_tokens));
+    connector->output_tokens += real(media.backbone_tokens > 0 ? std::min(media.connector_tokens, media.backbone_tokens) : media.connector_tokens);
   }
   sample->backbone_tokens += real(media.backbone_tokens);
-  sample->cross_modal_tokens += real(media.backbone_tokens);
+  if (media.backbone_tokens > 0) {
+    sample->cross_modal_tokens += real(media.backbone_tokens);
+  } else {
+    sample->cross_modal_tokens += real(media.connector_tokens);
+    sample->cross_attention_tokens += real(media.connector_tokens);
+  }
 }
 
 }  // namespace
@@ -65,25 +74,30 @@ Workload ReadWorkload(ObjectReader reader) {
 SampleLoad LoadOfSample(const Model& model, const Workload& workload, std::vector<Diagnostic>* warnings) {
   SampleLoad sample;
   sample.modules.resize(model.modules.size());
-  const auto find = [&](ModuleKind kind, Modality modality) -> ModuleLoad* {
-    for (std::size_t i = 0; i < model.modules.size(); ++i) {
-      if (model.modules[i].kind == kind && model.modules[i].modality == modality) return &sample.modules[i];
+  const auto add = [&](const MediaTokens& media, double count, Modality modality) {
+    ModuleLoad* encoder = nullptr;
+    ModuleLoad* connector = nullptr;
+    bool resamples = false;
+    for (std::size_t i = 0; i + 1 < model.modules.size(); ++i) {
+      const Module& module = model.modules[i];
+      if (module.modality != modality) continue;
+      if (module.kind == ModuleKind::kEncoder) encoder = &sample.modules[i];
+      if (module.kind == ModuleKind::kConnector) {
+        connector = &sample.modules[i];
+        resamples = module.resampler.queries > 0;
+      }
     }
-    return nullptr;
+    Add(media, count, resamples, encoder, connector, &sample);
   };
   for (const ImageInput& image : workload.images) {
-    const MediaTokens media = ImageTokens(model, image.width, image.height);
-    Add(media, static_cast<double>(image.count), find(ModuleKind::kEncoder, Modality::kVision),
-        find(ModuleKind::kConnector, Modality::kVision), &sample);
+    add(ImageTokens(model, image.width, image.height), static_cast<double>(image.count), Modality::kVision);
   }
   if (workload.audio_s > 0) {
-    const MediaTokens media = AudioTokens(model, workload.audio_s);
-    Add(media, 1, find(ModuleKind::kEncoder, Modality::kAudio), find(ModuleKind::kConnector, Modality::kAudio), &sample);
+    add(AudioTokens(model, workload.audio_s), 1, Modality::kAudio);
   }
   // Two towers never join into one sequence: the last module reads the text alone.
   if (model.task == ModelTask::kContrastive) {
-    sample.backbone_tokens = 0;
-    sample.cross_modal_tokens = 0;
+    sample.backbone_tokens = sample.cross_modal_tokens = sample.cross_attention_tokens = 0;
   }
   sample.backbone_tokens += static_cast<double>(workload.text_tokens);
   if (sample.backbone_tokens <= 0) {

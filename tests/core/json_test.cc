@@ -84,5 +84,14 @@ TEST_CASE("numbers are written as the shortest that read back the same") {
   CHECK(Json(1.0 / 0.0).Dump() == "null");
 }
 
+TEST_CASE("a missing key is explained by its nearest neighbour, not by the last similar one") {
+  const JsonDocument document =
+      ParseJson(R"({"weight_byte": 2, "weights_bits": 4, "gradient_bytes": 4})", "x.json");
+  ObjectReader reader(document, document.root, "");
+  const Diagnostic d = ThrownBy([&] { reader.Number("weight_bytes", 0, 10); });
+  CHECK(d.code == 102);
+  CHECK(d.help == "did you misspell it as 'weight_byte'?");
+}
+
 }  // namespace
 }  // namespace aurum

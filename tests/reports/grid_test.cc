@@ -6,6 +6,8 @@
 #include <limits>
 #include <vector>
 
+#include "reports/text.h"
+
 namespace aurum {
 namespace {
 

@@ -18,6 +18,23 @@ TEST_CASE("three significant digits, grouped, without a negative zero") {
   CHECK(FixedText(-0.06, 1) == "-0.1");
 }
 
+TEST_CASE("counts are whole and settings are short") {
+  CHECK(CountText(47) == "47");
+  CHECK(CountText(72000) == "72,000");
+  CHECK(TickText(16) == "16");
+  CHECK(TickText(14.61) == "14.6");
+  CHECK(TickText(0.5) == "0.5");
+  CHECK(TickText(1234.5) == "1230");
+}
+
+TEST_CASE("an interval is in the unit of its figure") {
+  CHECK(SecondsIntervalText(0.95, 1.06, 1.0) == " [0.95–1.06]");
+  CHECK(SecondsIntervalText(0.95, 1.06, 0.999) == " [950–1060]");
+  CHECK(SignedSecondsText(0.231) == "+231 ms");
+  CHECK(SignedSecondsText(-0.061) == "-61.0 ms");
+  CHECK(SignedSecondsText(0) == "0 s");
+}
+
 TEST_CASE("a time is in the unit in which it is at least one") {
   CHECK(SecondsText(0) == "0 s");
   CHECK(SecondsText(2.5e-6) == "2.50 µs");

@@ -14,6 +14,8 @@ CALL = re.compile(
     r"\b\w*(?:[Ff]ail|[Tt]hrow|[Ww]arn|[Ii]nfeasible|[Pp]roblem|[Ee]rror|[Rr]eject|[Rr]efuse|[Dd]iagnos)\w*\s*[({]"
     r"(?:[^(),;\"]*,)?\s*\{?\s*(\d{3,4})\s*,"
 )
+# A catalogue's own "no such name": the code stands behind the folder.
+OPENED = re.compile(r"\bOpenFromCatalogue\([^;]*?,\s*(\d{3})\s*,")
 ASSIGNED = re.compile(r"\bcode\s*=(?!=)([^;]*);")
 NUMBER = re.compile(r"(?<![\w.])\d{3,4}(?![\w.])")
 ROW = re.compile(r"^\| ([EW])(\d{4}) \| (.+?) \| (.+?) \|$")
@@ -30,7 +32,7 @@ def thrown_codes():
             if path.suffix not in (".h", ".cc", ".cu") or "node_modules" in path.parts:
                 continue
             text = without_comments(path.read_text(encoding="utf-8"))
-            numbers = CALL.findall(text) + [n for value in ASSIGNED.findall(text) for n in NUMBER.findall(value)]
+            numbers = CALL.findall(text) + OPENED.findall(text) + [n for value in ASSIGNED.findall(text) for n in NUMBER.findall(value)]
             for number in numbers:
                 places.setdefault(int(number), str(path))
     return places

@@ -45,9 +45,9 @@ TEST_CASE("any size of a family") {
   CHECK(OpenCatalogue("gb200-nvl72").name == "72xgb200-nvl72");
   CHECK(OpenCatalogue("64xgb200-nvl72").nodes == 16);
   CHECK(OpenCatalogue("8xh100-ndr").nodes == 1);
-  CHECK(ClusterFamilies(".") == std::vector<std::string>{"<N>xa100-hdr", "<N>xb200-ndr",
-                                                         "<N>xgb200-nvl72", "<N>xh100-ndr",
-                                                         "<N>xh200-ndr"});
+  CHECK(ClusterFamilies(".") == std::vector<std::string>{"<N>xa100-40-hdr", "<N>xa100-hdr",
+                                                         "<N>xb200-ndr", "<N>xgb200-nvl72",
+                                                         "<N>xh100-ndr", "<N>xh200-ndr"});
 }
 
 TEST_CASE("E0220: an unknown cluster names the nearest and all that are known") {

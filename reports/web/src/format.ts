@@ -17,6 +17,9 @@ export function number(value: number, significant = 3): string {
   return signed(value.toFixed(Math.max(0, significant - 1 - exponent)));
 }
 
+export const count = (value: number) => signed(Math.round(value).toLocaleString("en-US"));
+/** A setting of a sweep as text: at most three significant digits. */
+export const setting = (value: number) => tick(Number(value.toPrecision(3)));
 /** Shortest text of a round number, for axis ticks. */
 export const tick = (value: number) => signed(String(Number(value.toPrecision(4))));
 

@@ -5,7 +5,7 @@ import type { Sweep } from "../schema";
 import { boundary } from "../boundary";
 import { diverging, sequential, solid } from "../color";
 import { h, svg } from "../dom";
-import { fixed, number, percent, seconds, tick, timeUnit } from "../format";
+import { fixed, number, percent, seconds, setting, timeUnit } from "../format";
 import type { Grid, Point } from "../grid";
 import { limitLook } from "../limits";
 
@@ -15,7 +15,7 @@ const FULL_GAP = 0.4; // the error at which the diverging scale ends
 /** Axis labels: round numbers, and of a fine grid only every n-th. */
 function labels(values: number[], most: number) {
   const every = Math.ceil(values.length / most);
-  return values.map((v, n) => h("span", null, n % every ? "" : tick(Number(v.toPrecision(3)))));
+  return values.map((v, n) => h("span", null, n % every ? "" : setting(v)));
 }
 
 export interface HeatMap { host: HTMLElement; scale: HTMLElement; show: (grid: Grid, view: View, point: Point) => void; repaint: () => void }
@@ -65,7 +65,7 @@ export function heatMap(sweep: Sweep, select: (i: number, j: number) => void): H
       cell.style.background = look.background;
       cell.style.color = look.ink;
       cell.textContent = t === null ? "–" : view === "time" ? number(t * factor, 2) : view === "gap" ? fixed(100 * gap, 0) : looks[limit].letter;
-      cell.setAttribute("aria-label", `${tick(flops[i])} GFLOP per token, ${tick(bw[j])} GB/s: ` + (t === null ? "failed" : `simulated ${seconds(t)}, formula ${percent(gap, 0)}, limited by ${sweep.limits[limit]}`));
+      cell.setAttribute("aria-label", `${setting(flops[i])} GFLOP per token, ${setting(bw[j])} GB/s: ` + (t === null ? "failed" : `simulated ${seconds(t)}, formula ${percent(gap, 0)}, limited by ${sweep.limits[limit]}`));
       cell.className = (view !== "limit" && outside(i, j) ? "outside" : "") + (i === home.i && j === home.j ? " home" : "");
       cell.setAttribute("aria-selected", String(on));
       cell.tabIndex = on ? 0 : -1;

@@ -2,7 +2,7 @@
 
 import type { Sweep, SweepModel } from "../schema";
 import { h, table } from "../dom";
-import { delta, fixed, number, percent, tick, timeUnit } from "../format";
+import { delta, fixed, number, percent, setting, timeUnit } from "../format";
 import { gridOf, operatingPoint, type Grid } from "../grid";
 import { limitLook, limitTag } from "../limits";
 import { gapOf, pieces, TERMS } from "./point";
@@ -17,7 +17,7 @@ function turns(sweep: Sweep, values: number[], at: (n: number) => number | null)
     if (tail?.name === name) tail.last = v; else runs.push({ name, last: v });
   });
   if (runs.length < 2) return null;
-  return runs.map((r, n) => (n === runs.length - 1 ? r.name : `${r.name} to ${tick(Number(r.last.toPrecision(3)))}`)).join(", then ");
+  return runs.map((r, n) => (n === runs.length - 1 ? r.name : `${r.name} to ${setting(r.last)}`)).join(", then ");
 }
 
 function allTurns(sweep: Sweep, g: Grid): [string, string][] {
@@ -41,7 +41,7 @@ export function summaryTable(sweep: Sweep, choose: (entry: SweepModel) => void) 
   const clusters = new Set(sweep.models.map((m) => m.cluster)).size > 1;
   const list = table<Line>("Every model at its own operating point", [
     { head: clusters ? "Model and cluster" : "Model", header: true, cell: (l) => [h("button", { type: "button", class: "link", title: "show this grid below", onclick: () => choose(l.entry) }, l.entry.name), clusters && h("span", { class: "cluster" }, l.entry.cluster),
-      h("small", { class: "where-at" }, `${tick(Number(l.entry.reference.flops.toPrecision(3)))} GFLOP/token, ${tick(Number(l.entry.reference.bw.toPrecision(3)))} GB/s, AlignRatio ${tick(Number(l.entry.reference.mar.toPrecision(3)))}${!l.entry.at_reference && !l.grid.onGrid ? " ≈" : ""}`)] },
+      h("small", { class: "where-at" }, `${setting(l.entry.reference.flops)} GFLOP/token, ${setting(l.entry.reference.bw)} GB/s, AlignRatio ${setting(l.entry.reference.mar)}${!l.entry.at_reference && !l.grid.onGrid ? " ≈" : ""}`)] },
     { head: "Simulated", unit, numeric: true, sort: (l) => l.p.simulated_step_time_s ?? Infinity, cell: (l) => (l.p.simulated_step_time_s === null ? "failed" : h("b", null, time(l.p.simulated_step_time_s))) },
     { head: "Formula", unit, numeric: true, sort: (l) => l.p.formula_step_time_s, cell: (l) => time(l.p.formula_step_time_s) },
     { head: "Gap", unit: "%", numeric: true, sort: (l) => Math.abs(l.gap), cell: (l) => (Number.isNaN(l.gap) ? "–" : h("span", { class: Math.abs(l.gap) <= sweep.tolerance ? "good" : "bad" }, `${Math.abs(l.gap) <= sweep.tolerance ? "✓" : "✗"} ${delta(fixed(100 * l.gap, 1))}`)) },

@@ -3,7 +3,7 @@
 import type { Report, SweepModel } from "../schema";
 import { chart, niceScale, type Theme } from "../charts";
 import { figure, h, section, segmented } from "../dom";
-import { number, percent, tick, timeUnit } from "../format";
+import { count, number, percent, setting, tick, timeUnit } from "../format";
 import { at, gridOf } from "../grid";
 import { heatMap, type View } from "./heat";
 import { pointPanel, pointStatus } from "./point";
@@ -43,7 +43,7 @@ export function sweepSection(report: Report) {
     return {
       grid: { left: 40, right: 12, top: 10, bottom: 38, outerBoundsMode: "none" },
       xAxis: { type: log ? "log" : "value", logBase: 2, min: v[0], max: v[v.length - 1], name, nameGap: 24, ...t.axis, splitLine: { show: false }, axisTick: { customValues: shown, lineStyle: { color: t.color("axis") }, length: 4 },
-        axisLabel: { ...t.text, fontSize: 11, customValues: shown, formatter: (x: number) => tick(Number(x.toPrecision(3))), hideOverlap: true } },
+        axisLabel: { ...t.text, fontSize: 11, customValues: shown, formatter: (x: number) => setting(x), hideOverlap: true } },
       yAxis: { type: "value", min: 0, max: top, interval: gap, ...t.axis, axisLine: { show: false }, axisTick: { show: false }, axisLabel: { ...t.text, fontSize: 11, formatter: (x: number) => tick(x) } },
       series: [
         { type: "line", data: sim, symbol: "none", lineStyle: { color: t.color("simulated"), width: 2 }, silent: true },
@@ -59,15 +59,15 @@ export function sweepSection(report: Report) {
   function update() {
     slider.max = String(grid.mar.length - 1);
     slider.value = String(point.k);
-    const ratio = tick(Number(grid.mar[point.k].toPrecision(3)));
+    const ratio = setting(grid.mar[point.k]);
     slider.setAttribute("aria-valuetext", `AlignRatio ${ratio}`);
     sliderValue.textContent = ratio;
     map.show(grid, view, point);
     const here = at(grid, point), place = clusters.length > 1 ? `${entry.name} on ${entry.cluster}` : entry.name;
-    panel.replaceChildren(...pointPanel(sweep, `${place} at ${tick(Number(grid.flops[point.i].toPrecision(3)))} GFLOP/token, ${tick(Number(grid.bw[point.j].toPrecision(3)))} GB/s, AlignRatio ${ratio}`, entry.modalities, here));
+    panel.replaceChildren(...pointPanel(sweep, `${place} at ${setting(grid.flops[point.i])} GFLOP/token, ${setting(grid.bw[point.j])} GB/s, AlignRatio ${ratio}`, entry.modalities, here));
     status.replaceChildren(...pointStatus(sweep, here));
     coverage.replaceChildren(limitShares(sweep, grid),
-      h("p", null, h("b", null, percent(entry.inside_share, 0)), ` of the ${number(grid.points, 6)} points of ${place} lie within ±${percent(sweep.tolerance, 0)}; median gap ${percent(entry.median_gap)}, 90th percentile ${percent(entry.p90_gap)}. The model’s own cost is ${tick(Number(entry.own_gflop_per_token.toPrecision(3)))} GFLOP/token.`));
+      h("p", null, h("b", null, percent(entry.inside_share, 0)), ` of the ${count(grid.points)} points of ${place} lie within ±${percent(sweep.tolerance, 0)}; median gap ${percent(entry.median_gap)}, 90th percentile ${percent(entry.p90_gap)}. The model’s own cost is ${setting(entry.own_gflop_per_token)} GFLOP/token.`));
     sliceUnit.textContent = timeUnit(grid.high)[0] === "ms" ? "milliseconds" : "seconds";
     // The slices may come a frame later: the cell under the pointer answers first.
     cancelAnimationFrame(frame);
@@ -92,7 +92,7 @@ export function sweepSection(report: Report) {
       h("div", { class: "thirds" }, ...slices.map((s) => (s.host.dataset.share = "3", s.host)))));
   return section("sweep", "Golden-formula sweep", report.findings.sweep,
     h("p", { class: "formula" }, h("span", null, `T = ${FORMULA[fit?.combine ?? "max"] ?? fit!.combine}`, h("sub", null, "k"), " [ F", h("sub", null, "k"), "/B", h("sub", null, "k"), " + G", h("sub", null, "k"), "/C", h("sub", null, "k"), " + α·Comm(k) ] + β·P", h("sub", null, "align")),
-      fit && h("small", null, `fitted over ${number(fit.points, 6)} points: α ${number(fit.alpha)}${bounds(fit.alpha_low, fit.alpha_high)}, β ${number(fit.beta)}${bounds(fit.beta_low, fit.beta_high)}, R² ${number(fit.r2, 4)}`)),
+      fit && h("small", null, `fitted over ${count(fit.points)} points: α ${number(fit.alpha)}${bounds(fit.alpha_low, fit.alpha_high)}, β ${number(fit.beta)}${bounds(fit.beta_low, fit.beta_high)}, R² ${number(fit.r2, 4)}`)),
     h("h3", null, "Each model at its own operating point"),
     summaryTable(sweep, (next) => { choose(next); explorer.scrollIntoView({ block: "start" }); }),
     explorer);

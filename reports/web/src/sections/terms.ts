@@ -3,7 +3,7 @@
 import type { Report } from "../schema";
 import { chart, niceScale, rows, tooltip } from "../charts";
 import { figure, h, legend, section, segmented } from "../dom";
-import { number, percent, seconds, tick, timeUnit } from "../format";
+import { number, percent, seconds, setting, tick, timeUnit } from "../format";
 import { dominant, gridOf, operatingPoint } from "../grid";
 import { TERMS } from "./point";
 
@@ -60,7 +60,7 @@ export function termsSection(report: Report) {
       p.host.hidden = !g;
       if (!g) continue;
       const r = g.entry.reference;
-      p.title.replaceChildren(g.entry.name, h("small", null, ` at ${tick(Number(r.flops.toPrecision(3)))} GFLOP/token, ${tick(Number(r.bw.toPrecision(3)))} GB/s, AlignRatio ${tick(Number(r.mar.toPrecision(3)))}`));
+      p.title.replaceChildren(g.entry.name, h("small", null, ` at ${setting(r.flops)} GFLOP/token, ${setting(r.bw)} GB/s, AlignRatio ${setting(r.mar)}`));
       if (p.chart.chart()) p.chart.redraw();
     }
     body.replaceChildren(...here().flatMap((g) => g.lines.map((l) => h("tr", { class: l.kind === "T" ? "chosen" : null }, h("th", { scope: "row" }, g.entry.name), h("td", null, l.name), ...[...l.values, l.total, l.simulated].map((x) => h("td", { class: "num" }, x ? number(1e3 * x) : "–"))))));

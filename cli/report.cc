@@ -1,0 +1,122 @@
+#include "reports/csv.h"
+#include "reports/html.h"
+#include "reports/island.h"
+#include "reports/markdown.h"
+
+#include <chrono>
+#include <ctime>
+#include <cstdlib>
+#include <filesystem>
+
+#include "cli/commands.h"
+#include "cli/io.h"
+#include "cli/version.h"
+
+namespace aurum {
+namespace {
+
+bool EndsWith(const std::string& text, const std::string& tail) {
+  return text.size() >= tail.size() && text.compare(text.size() - tail.size(), tail.size(), tail) == 0;
+}
+
+// When the newest input was written: the same inputs give the same bytes, whenever the report is made. SOURCE_DATE_EPOCH wins.
+std::string DateOf(const std::vector<std::string>& inputs) {
+  std::time_t newest = 0;
+  if (const char* epoch = std::getenv("SOURCE_DATE_EPOCH"); epoch != nullptr && *epoch != '\0') {
+    newest = static_cast<std::time_t>(std::strtoll(epoch, nullptr, 10));
+  } else {
+    for (const std::string& input : inputs) {
+      std::error_code error;
+      const auto written = std::filesystem::last_write_time(input, error);
+      if (error) continue;
+      const auto system = std::chrono::file_clock::to_sys(written);
+      newest = std::max(newest, std::chrono::system_clock::to_time_t(std::chrono::time_point_cast<std::chrono::system_clock::duration>(system)));
+    }
+  }
+  std::tm utc{};
+  gmtime_r(&newest, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+bool IsDatabase(const std::string& path) {
+  if (!EndsWith(path, ".json")) return true;
+  return false;
+}
+
+// A result carries its scenario; the step that it describes is simulated again and must be the same one.
+Json IslandOfFile(const std::string& path, InputCache* cache, const ReportOrigin& origin, const Options& options, std::vector<Diagnostic>* warnings) {
+  if (IsDatabase(path)) return StudyIsland(path, cache, origin);
+  JsonDocument document = ReadJsonFile(path);
+  const Json* schema = document.root.Find("schema");
+  std::string signature;
+  Level level = options.level;
+  if (schema != nullptr && schema->IsString() && schema->AsString() == "aurum.result/1") {
+    const Json* scenario = document.root.Find("scenario");
+    if (scenario == nullptr || !scenario->IsObject()) ThrowInput(751, "'" + path + "' is a result without its scenario", "make it with aurum simulate SCENARIO --json");
+    if (const Json* was = document.root.Find("signature"); was != nullptr && was->IsString()) signature = was->AsString();
+    if (const Json* at = document.root.Find("level"); at != nullptr && at->IsString() && at->AsString() == "flow") level = Level::kFlow;
+    document.root = Json(*scenario);
+  }
+  const Evaluation e = Evaluate(ReadScenario(document, cache), level);
+  if (!signature.empty() && signature != e.outcome.signature) {
+    Diagnostic d;
+    d.code = 1751;
+    d.warning = true;
+    d.message = "the step of '" + path + "' was simulated from other inputs or by another version: its times differ from the ones shown";
+    d.help = "make the result again with aurum simulate";
+    warnings->push_back(d);
+  }
+  return EvaluationIsland(e, document, cache, origin);
+}
+
+// Sections of later files are added to the first; what both have stays the first's.
+void Join(Json* island, const Json& other) {
+  for (const auto& [key, value] : other.members()) {
+    if (key == "findings") {
+      for (const auto& [section, text] : value.members()) {
+        if (island->Find("findings")->Find(section) == nullptr) island->Find("findings")->Set(section, text);
+      }
+    } else if (key == "warnings" || key == "assumptions") {
+      for (const Json& item : value.items()) island->Find(key)->Append(item);
+    } else if (island->Find(key) == nullptr) {
+      island->Set(key, value);
+    }
+  }
+}
+
+}  // namespace
+
+ExitCode ReportCommand(const Options& options, const std::vector<std::string>& inputs) {
+  InputCache cache(options.data_root);
+  const ReportOrigin origin{kToolVersion, options.command_line, DateOf(inputs)};
+  std::vector<Diagnostic> warnings;
+  Json island;
+  for (const std::string& input : inputs) {
+    Json next = IslandOfFile(input, &cache, origin, options, &warnings);
+    if (island.IsNull()) {
+      island = std::move(next);
+    } else {
+      Join(&island, next);
+    }
+  }
+  PrintWarnings(options, warnings);
+  if (options.format == Format::kJson) {
+    WriteOutput(options, island.Dump(2) + "\n");
+  } else if (options.format == Format::kMarkdown || EndsWith(options.output, ".md")) {
+    WriteOutput(options, MarkdownReport(island));
+  } else if (options.format == Format::kCsv || EndsWith(options.output, ".csv")) {
+    WriteOutput(options, CsvReport(island));
+  } else if (options.output.empty()) {
+    WriteOutput(options, MarkdownReport(island));
+  } else if (EndsWith(options.output, ".html") || EndsWith(options.output, ".htm") || options.output == "/dev/stdout") {
+    WriteOutput(options, HtmlReport(island));
+  } else {
+    ThrowInput(752, "'" + options.output + "' does not say what kind of report to write", "end it in .html, .md or .csv, or pass --format", ExitCode::kUsage);
+  }
+  if (!options.output.empty()) Narrate(options, "report: " + options.output);
+  return ExitCode::kOk;
+}
+
+}  // namespace aurum

@@ -1,0 +1,642 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/hf_parts.h"
+
+namespace aurum {
+namespace {
+
+// Where a part's width must be that of the part it meets.
+void RequireWidth(const HfConfig& c, std::string_view key, int given, int wanted) {
+  if (given != wanted) {
+    c.Fail(603, key, "'" + std::string(key) + "' is " + std::to_string(given) + ", but the part that it meets has width " + std::to_string(wanted));
+  }
+}
+
+// The side of a fixed input in patches; fills the rule's sizes.
+int ImageSide(HfConfig& vision, int size_default, int patch_default, ImageRule* rule) {
+  rule->image_size = vision.IntOr("image_size", size_default);
+  rule->patch_size = vision.IntOr("patch_size", patch_default);
+  return PatchesPerSide(vision, rule->image_size, rule->patch_size);
+}
+
+void ReadLength(HfConfig& text, Model* model) { model->max_positions = text.LongOr("max_position_embeddings", 0); }
+
+// Area limits stand in preprocessor_config.json, not in config.json.
+void AssumeArea(HfConfig& root, std::int64_t least, std::int64_t most, const std::string& source, ImageRule* rule) {
+  rule->min_pixels = least;
+  rule->max_pixels = most;
+  root.Assume("images of " + std::to_string(least) + " … " + std::to_string(most) + " pixels (" + source + ")");
+}
+
+int SkippedLayers(const HfConfig& root, std::string_view key, int layer, int layers) {
+  const int skipped = layer < 0 ? -1 - layer : layers - layer;
+  if (skipped < 0 || skipped >= layers) {
+    root.Fail(603, key, "'" + std::string(key) + "' = " + std::to_string(layer) + " is not one of the tower's " + std::to_string(layers) + " layers");
+  }
+  return skipped;
+}
+
+// The tower's own config.json is another file; these are its published shapes.
+struct NamedTower {
+  const char* name;
+  bool siglip;
+  int image_size, hidden, layers, heads, intermediate;
+};
+constexpr NamedTower kNamedTowers[] = {
+    {"openai/clip-vit-large-patch14-336", false, 336, 1024, 24, 16, 4096},
+    {"openai/clip-vit-large-patch14", false, 224, 1024, 24, 16, 4096},
+    {"google/siglip-so400m-patch14-384", true, 384, 1152, 27, 16, 4304},
+};
+
+Module ImportNamedTower(HfConfig& root, const NamedTower& tower, int layers) {
+  Json shapes = Json::Object();
+  shapes.Set("image_size", tower.image_size);
+  shapes.Set("patch_size", 14);
+  shapes.Set("hidden_size", tower.hidden);
+  shapes.Set("num_hidden_layers", layers);
+  shapes.Set("num_attention_heads", tower.heads);
+  shapes.Set("intermediate_size", tower.intermediate);
+  HfConfig vision(ObjectReader(root.reader().document(), shapes, "/" + std::string(tower.name)), "", root.notes());
+  root.Assume("the vision tower has the shapes of " + std::string(tower.name));
+  return tower.siglip ? ImportSiglipVision(vision) : ImportClipVision(vision);
+}
+
+const std::vector<std::vector<int>> kLlavaNextPinpoints = {{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}};
+
+void ReadPinpoints(HfConfig& root, ImageRule* rule) {
+  rule->kind = ImageRuleKind::kLlavaAnyres;
+  rule->grid_pinpoints = root.Pairs("image_grid_pinpoints");
+  if (rule->grid_pinpoints.empty()) {
+    rule->grid_pinpoints = kLlavaNextPinpoints;
+    root.Assume("image_grid_pinpoints = [[336,672],[672,336],[672,672],[1008,336],[336,1008]] (default of LlavaNextConfig)");
+  }
+}
+
+}  // namespace
+
+void ImportTextOnly(HfConfig& root, Model* model) {
+  model->modules.push_back(ImportText(root, root, model->family));
+  model->max_positions = root.LongOr("max_position_embeddings", root.LongOr("n_positions", 0));
+}
+
+// transformers' LLaVA 1.5 and 1.6, and Pixtral, which it keeps under the same class.
+void ImportLlava(HfConfig& root, Model* model) {
+  const bool next = model->family == "llava_next";
+  root.set_class_name(next ? "LlavaNextConfig" : "LlavaConfig");
+  HfConfig vision = root.ChildOrDefaults("vision_config", "CLIPVisionConfig of LlavaConfig");
+  HfConfig text = root.ChildOrDefaults("text_config", "LlamaConfig");
+  const std::string type = vision.TextOr("model_type", "clip_vision_model");
+  const bool pixtral = type == "pixtral";
+  Module tower;
+  if (type == "clip_vision_model") {
+    if (!root.Has("vision_config")) {
+      // LlavaConfig's default tower is CLIP-L/14-336, not CLIPVisionConfig's.
+      tower = ImportNamedTower(root, kNamedTowers[0], kNamedTowers[0].layers);
+    } else {
+      tower = ImportClipVision(vision);
+    }
+  } else if (type == "siglip_vision_model") {
+    tower = ImportSiglipVision(vision);
+  } else if (pixtral) {
+    tower = ImportPixtralVision(vision);
+  } else {
+    vision.Unknown("model_type", type, {"clip_vision_model", "siglip_vision_model", "pixtral"});
+  }
+  const int feature_layer = root.SignedOr("vision_feature_layer", -2);
+  tower.layers_skipped = SkippedLayers(root, "vision_feature_layer", feature_layer, tower.Layers());
+  const std::string strategy = root.TextOr("vision_feature_select_strategy", "default");
+  if (strategy != "default" && strategy != "full") root.Unknown("vision_feature_select_strategy", strategy, {"default", "full"});
+  const bool bias = root.FlagOr("multimodal_projector_bias", true);
+  Module backbone = ImportText(text, root, "llama");
+  ReadLength(text, model);
+  Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden,
+                                   {{tower.hidden, backbone.hidden, bias}, {backbone.hidden, backbone.hidden, bias}}, 0);
+  ImageRule& rule = model->image;
+  int side = 0;
+  if (root.Has("vision_config")) {
+    side = pixtral ? ImageSide(vision, 1024, 16, &rule) : type == "siglip_vision_model" ? ImageSide(vision, 224, 16, &rule) : ImageSide(vision, 224, 32, &rule);
+  } else {
+    rule.image_size = 336;
+    rule.patch_size = 14;
+    side = 24;
+  }
+  if (pixtral) {
+    rule.kind = ImageRuleKind::kRowNewline;
+    rule.grid_pinpoints = {{rule.image_size, rule.image_size}};
+  } else {
+    rule.kind = ImageRuleKind::kFixed;
+    rule.class_tokens = type == "clip_vision_model" ? 1 : 0;
+    rule.tokens_per_tile = side * side + (strategy == "full" ? rule.class_tokens : 0);
+    if (next) {
+      ReadPinpoints(root, &rule);
+      connector.embedding_parameters = backbone.hidden;  // image_newline
+    }
+  }
+  model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
+}
+
+// LLaVA as its authors publish it: the text model flat in the file, the vision tower by name.
+void ImportLlavaOriginal(HfConfig& root, Model* model) {
+  const std::string tower_name = root.Text("mm_vision_tower");
+  const NamedTower* named = nullptr;
+  std::vector<std::string> names;
+  for (const NamedTower& candidate : kNamedTowers) {
+    names.emplace_back(candidate.name);
+    if (tower_name == candidate.name) named = &candidate;
+  }
+  if (named == nullptr) root.Unknown("mm_vision_tower", tower_name, names);
+  Module tower = ImportNamedTower(root, *named, named->layers);
+  tower.layers_skipped = SkippedLayers(root, "mm_vision_select_layer", root.SignedOr("mm_vision_select_layer", -2), tower.Layers());
+  // The text class hides behind LLaVA's model_type.
+  Json flat = root.reader().value();
+  flat.Set("model_type", model->family == "llava_mistral" ? "mistral" : "llama");
+  HfConfig text(ObjectReader(root.reader().document(), flat, ""), "LlamaConfig", root.notes());
+  Module backbone = ImportText(text, text, "llama");
+  ReadLength(text, model);
+  const int hidden = backbone.hidden;
+  const std::string projector = root.TextOr("mm_projector_type", "linear");
+  std::vector<Linear> output = {{tower.hidden, hidden, true}};
+  if (projector == "mlp2x_gelu") {
+    output.push_back({hidden, hidden, true});
+  } else if (projector != "linear") {
+    root.Unknown("mm_projector_type", projector, {"linear", "mlp2x_gelu"});
+  }
+  Module connector = MakeConnector("connector", Modality::kVision, hidden, std::move(output), 0);
+  ImageRule& rule = model->image;
+  rule.image_size = named->image_size;
+  rule.patch_size = 14;
+  rule.class_tokens = named->siglip ? 0 : 1;
+  rule.tokens_per_tile = (named->image_size / 14) * (named->image_size / 14);
+  rule.kind = ImageRuleKind::kFixed;
+  if (root.Has("image_aspect_ratio") && root.Text("image_aspect_ratio") == "anyres") {
+    ReadPinpoints(root, &rule);
+    connector.embedding_parameters = hidden;
+  }
+  model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
+}
+
+// VILA 1.5 (NVlabs/VILA): SigLIP, neighbours of 2×2 patches side by side (an odd grid is padded), norm and two matrices.
+void ImportVila(HfConfig& root, Model* model) {
+  HfConfig text = root.Child("llm_cfg", "LlamaConfig");
+  HfConfig vision = root.Child("vision_tower_cfg", "SiglipVisionConfig");
+  HfConfig projector = root.Child("mm_projector_cfg", "MultimodalProjectorConfig");
+  const std::string type = vision.Text("model_type");
+  if (type != "siglip_vision_model") vision.Unknown("model_type", type, {"siglip_vision_model"});
+  Module tower = ImportSiglipVision(vision);
+  tower.layers_skipped = SkippedLayers(root, "mm_vision_select_layer", root.SignedOr("mm_vision_select_layer", -2), tower.Layers());
+  const std::string kind = projector.Text("mm_projector_type");
+  if (kind != "mlp_downsample") projector.Unknown("mm_projector_type", kind, {"mlp_downsample"});
+  Module backbone = ImportText(text, text, "llama");
+  ReadLength(text, model);
+  if (root.Has("mm_hidden_size")) RequireWidth(root, "mm_hidden_size", root.Int("mm_hidden_size"), tower.hidden);
+  const std::int64_t merged = 4 * std::int64_t{tower.hidden};
+  Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden,
+                                   {{merged, backbone.hidden, true}, {backbone.hidden, backbone.hidden, true}}, 2 * merged);
+  ImageRule& rule = model->image;
+  const int side = (ImageSide(vision, 224, 16, &rule) + 1) / 2;
+  rule.kind = ImageRuleKind::kFixed;
+  rule.tokens_per_tile = side * side;
+  model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
+}
+
+// Qwen2-VL and Qwen2.5-VL (text flat or in text_config), Qwen3-VL and Qwen3.5 (text_config).
+void ImportQwenVl(HfConfig& root, Model* model) {
+  const std::string& family = model->family;
+  const bool second = family == "qwen2_vl" || family == "qwen2_5_vl";
+  const std::string text_family = second ? family : family + "_text";
+  Module backbone;
+  if (second && !root.Has("text_config")) {
+    backbone = ImportText(root, root, family);
+    ReadLength(root, model);
+  } else {
+    HfConfig text = root.Child("text_config", "");
+    if (second && text.Has("model_type") && text.Text("model_type") != family && text.Text("model_type") != text_family + "_text") {
+      text.Unknown("model_type", text.Text("model_type"), {family, family + "_text"});
+    }
+    if (second) {
+      Json flat = text.reader().value();
+      flat.Set("model_type", family);
+      HfConfig renamed(ObjectReader(root.reader().document(), flat, text.reader().pointer()), "", root.notes());
+      backbone = ImportText(renamed, root, family);
+    } else {
+      backbone = ImportText(text, root, text_family);
+    }
+    ReadLength(text, model);
+  }
+  HfConfig vision = root.ChildOrDefaults("vision_config", "the vision configuration");
+  std::vector<Module> parts = ImportQwenVision(vision, second ? family : "qwen3_vl", backbone.hidden);
+  ImageRule& rule = model->image;
+  rule.kind = ImageRuleKind::kNativeMerge;
+  rule.patch_size = vision.AnyIntOr({"patch_size", "spatial_patch_size"}, second ? 14 : 16);
+  rule.merge = vision.IntOr("spatial_merge_size", 2);
+  if (second) {
+    AssumeArea(root, 3136, 12845056, "preprocessor_config.json of Qwen2-VL and Qwen2.5-VL", &rule);
+  } else {
+    AssumeArea(root, 65536, 16777216, "preprocessor_config.json of Qwen3-VL", &rule);
+  }
+  root.Assume("one image is " + std::to_string(vision.IntOr("temporal_patch_size", 2)) + " equal frames in the patch embedding");
+  model->modules = {std::move(parts[0]), std::move(parts[1]), std::move(backbone)};
+}
+
+// PaliGemma: one biased matrix. Gemma-3: patches are averaged to mm_tokens_per_image, a norm, one matrix without bias.
+void ImportGemmaVision(HfConfig& root, Model* model) {
+  const bool third = model->family == "gemma3";
+  HfConfig vision = root.Child("vision_config", "SiglipVisionConfig");
+  HfConfig text = root.Child("text_config", "");
+  Module tower = ImportSiglipVision(vision);
+  Module backbone = ImportText(text, root, third ? "gemma3_text" : "gemma");
+  ReadLength(text, model);
+  ImageRule& rule = model->image;
+  rule.kind = ImageRuleKind::kFixed;
+  const int side = ImageSide(vision, 224, 16, &rule);
+  rule.tokens_per_tile = side * side;
+  Module connector;
+  root.set_class_name(third ? "Gemma3Config" : "PaliGemmaConfig");
+  if (third) {
+    rule.tokens_per_tile = root.IntOr("mm_tokens_per_image", 256);
+    int pooled = 1;
+    while (pooled * pooled < rule.tokens_per_tile && pooled < 65536 / 2) ++pooled;
+    if (rule.tokens_per_tile < 1 || pooled * pooled != rule.tokens_per_tile || side % pooled != 0) {
+      root.Fail(603, "mm_tokens_per_image", std::to_string(side) + "x" + std::to_string(side) + " patches cannot be averaged to " +
+                                                std::to_string(rule.tokens_per_tile) + " tokens");
+    }
+    connector = MakeConnector("connector", Modality::kVision, backbone.hidden, {{tower.hidden, backbone.hidden}}, tower.hidden);
+    root.Assume("no pan-and-scan crops: one view of an image");
+  } else {
+    if (root.Has("projection_dim")) RequireWidth(root, "projection_dim", root.Int("projection_dim"), backbone.hidden);
+    connector = MakeConnector("connector", Modality::kVision, backbone.hidden, {{tower.hidden, backbone.hidden, true}}, 0);
+  }
+  model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
+}
+
+// Gemma-4: pooled native shape, a norm without parameters and one matrix without bias.
+void ImportGemma4(HfConfig& root, Model* model) {
+  HfConfig text = root.Child("text_config", "");
+  Module backbone = ImportText(text, root, "gemma4_text");
+  ReadLength(text, model);
+  if (root.Has("audio_config")) root.Unknown("audio_config", "present", {"null"});
+  if (root.Has("vision_config")) {
+    HfConfig vision = root.Child("vision_config", "");
+    Module tower = ImportGemma4Vision(vision);
+    ImageRule& rule = model->image;
+    rule.kind = ImageRuleKind::kBudget;
+    rule.patch_size = vision.Int("patch_size");
+    rule.merge = vision.Int("pooling_kernel_size");
+    rule.tokens_per_tile = root.AnyIntOr({"vision_soft_tokens_per_image"}, 280);
+    if (rule.merge < 1 || rule.merge > 1024) vision.Fail(603, "pooling_kernel_size", "a pool of " + std::to_string(rule.merge) + " patches a side");
+    Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden, {{tower.hidden, backbone.hidden}}, 0);
+    model->modules = {std::move(tower), std::move(connector)};
+  }
+  model->modules.push_back(std::move(backbone));
+}
+
+void ImportGlm4v(HfConfig& root, Model* model) {
+  HfConfig vision = root.ChildOrDefaults("vision_config", "Glm4vVisionConfig");
+  Module backbone;
+  if (root.Has("text_config")) {
+    HfConfig text = root.Child("text_config", "");
+    backbone = ImportText(text, root, "glm4v_text");
+    ReadLength(text, model);
+  } else {
+    backbone = ImportText(root, root, "glm4v");
+    ReadLength(root, model);
+  }
+  std::vector<Module> parts = ImportGlm4vVision(vision);
+  RequireWidth(vision, "out_hidden_size", parts[1].hidden, backbone.hidden);
+  ImageRule& rule = model->image;
+  rule.kind = ImageRuleKind::kNativeMerge;
+  rule.patch_size = vision.IntOr("patch_size", 14);
+  rule.merge = vision.IntOr("spatial_merge_size", 2);
+  // Its limits count both frames of a patch: an image may have half of them.
+  AssumeArea(root, 6272, 4816896, "preprocessor_config.json of GLM-4.1V, half of its limits for two frames", &rule);
+  model->modules = {std::move(parts[0]), std::move(parts[1]), std::move(backbone)};
+}
+
+// InternVL 2 to 3: pixel shuffle by downsample_ratio, norm, two biased matrices.
+void ImportInternVl(HfConfig& root, Model* model) {
+  HfConfig vision = root.Child("vision_config", "InternVisionConfig");
+  HfConfig text = root.Child("llm_config", "");
+  Module tower = ImportInternVit(vision);
+  Module backbone = ImportText(text, text, "");
+  ReadLength(text, model);
+  root.set_class_name("InternVLChatConfig");
+  tower.layers_skipped = SkippedLayers(root, "select_layer", root.SignedOr("select_layer", -1), tower.Layers());
+  const double ratio = root.NumberOr("downsample_ratio", 0.5);
+  if (!(ratio > 0.01 && ratio <= 1)) root.Fail(603, "downsample_ratio", "downsample_ratio must lie in 0.01 … 1");
+  const int shrink = static_cast<int>(1 / ratio + 0.5);
+  const std::int64_t merged = std::int64_t{tower.hidden} * shrink * shrink;
+  ImageRule& rule = model->image;
+  rule.kind = ImageRuleKind::kTiles;
+  const int side = ImageSide(vision, 224, 14, &rule);
+  if (root.Has("force_image_size") && root.Int("force_image_size") != rule.image_size) {
+    root.Fail(603, "force_image_size", "force_image_size = " + std::to_string(root.Int("force_image_size")) +
+                                           " is not the tower's image_size = " + std::to_string(rule.image_size));
+  }
+  rule.class_tokens = 1;
+  rule.merge = shrink;
+  rule.tokens_per_tile = (side / shrink) * (side / shrink);
+  rule.max_tiles = root.FlagOr("dynamic_image_size", false) ? root.IntOr("max_dynamic_patch", 6) : 1;
+  if (rule.max_tiles < 1 || rule.max_tiles > 1024) root.Fail(603, "max_dynamic_patch", "at most " + std::to_string(rule.max_tiles) + " tiles an image");
+  rule.thumbnail = root.FlagOr("use_thumbnail", false);
+  Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden,
+                                   {{merged, backbone.hidden, true}, {backbone.hidden, backbone.hidden, true}}, 2 * merged);
+  model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
+}
+
+// Kimi-K2.5 (modeling_kimi_k25.py): MoonViT, norm, 2×2 neighbours, two biased matrices.
+void ImportKimi(HfConfig& root, Model* model) {
+  HfConfig vision = root.Child("vision_config", "MoonViTConfig");
+  HfConfig text = root.Child("text_config", "");
+  Module tower = ImportMoonVit(vision);
+  Module backbone = ImportText(text, root, "");
+  ReadLength(text, model);
+  const std::string projector = vision.TextOr("mm_projector_type", "patchmerger");
+  if (projector != "patchmerger") vision.Unknown("mm_projector_type", projector, {"patchmerger"});
+  if (vision.Has("mm_hidden_size")) RequireWidth(vision, "mm_hidden_size", vision.Int("mm_hidden_size"), tower.hidden);
+  if (vision.Has("text_hidden_size")) RequireWidth(vision, "text_hidden_size", vision.Int("text_hidden_size"), backbone.hidden);
+  const std::vector<int> kernel = vision.Ints("merge_kernel_size");
+  if (!kernel.empty() && kernel != std::vector<int>{2, 2}) vision.Fail(604, "merge_kernel_size", "only a merge of 2x2 patches is known");
+  const std::int64_t merged = 4 * std::int64_t{tower.hidden};
+  Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden, {{merged, merged, true}, {merged, backbone.hidden, true}},
+                                   2 * std::int64_t{tower.hidden});
+  ImageRule& rule = model->image;
+  rule.kind = ImageRuleKind::kNativeMerge;
+  rule.patch_size = vision.IntOr("patch_size", 14);
+  rule.merge = 2;
+  AssumeArea(root, 0, 16384 * std::int64_t{rule.patch_size} * rule.patch_size, "16384 patches, in_patch_limit of its image processor", &rule);
+  model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
+}
+
+// MoonViT before a Qwen2, connector as in Eagle and InternVL: norm of the merged width, mlp_connector_layers matrices.
+void ImportLocateAnything(HfConfig& root, Model* model) {
+  HfConfig vision = root.Child("vision_config", "MoonViTConfig");
+  HfConfig text = root.Child("text_config", "");
+  Module tower = ImportMoonVit(vision);
+  const std::vector<int> kernel = vision.Ints("merge_kernel_size");
+  if (!kernel.empty() && kernel != std::vector<int>{2, 2}) vision.Fail(604, "merge_kernel_size", "only a merge of 2x2 patches is known");
+  Module backbone = ImportText(text, text, "qwen2");
+  ReadLength(text, model);
+  root.set_class_name("LocateAnythingConfig");
+  const int depth = root.IntOr("mlp_connector_layers", 2);
+  if (depth < 1 || depth > 16) root.Fail(603, "mlp_connector_layers", "a connector of " + std::to_string(depth) + " matrices");
+  const std::int64_t merged = 4 * std::int64_t{tower.hidden};
+  std::vector<Linear> output = {{merged, backbone.hidden, true}};
+  for (int i = 1; i < depth; ++i) output.push_back({backbone.hidden, backbone.hidden, true});
+  root.Assume("connector: LayerNorm of the merged width, then mlp_connector_layers biased matrices");
+  Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden, std::move(output), 2 * merged);
+  ImageRule& rule = model->image;
+  rule.kind = ImageRuleKind::kNativeMerge;
+  rule.patch_size = vision.IntOr("patch_size", 14);
+  rule.merge = 2;
+  AssumeArea(root, 0, 4096 * std::int64_t{rule.patch_size} * rule.patch_size, "4096 patches, in_patch_limit of Kimi-VL's image processor", &rule);
+  model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
+}
+
+// MiniCPM-V 2.6 (openbmb, resampler.py): query_num learned queries of the backbone's width, heads of 128, norms of queries,
+// keys and output, and a square matrix behind.
+void ImportMiniCpmV(HfConfig& root, Model* model) {
+  HfConfig vision = root.Child("vision_config", "SiglipVisionConfig");
+  Module tower = ImportSiglipVision(vision);
+  if (root.FlagOr("drop_vision_last_layer", false)) {
+    // The dropped layer is not in the checkpoint.
+    if (tower.runs.back().count < 2) root.Fail(603, "drop_vision_last_layer", "the vision tower has no layer to drop");
+    --tower.runs.back().count;
+  }
+  Module backbone = ImportText(root, root, "minicpmv");
+  ReadLength(root, model);
+  const int hidden = backbone.hidden;
+  const int queries = root.Int("query_num");
+  if (queries < 1) root.Fail(603, "query_num", "a resampler without queries");
+  Module connector = MakeConnector("connector", Modality::kVision, hidden, {{hidden, hidden}}, 6 * std::int64_t{hidden});
+  connector.resampler = {queries, tower.hidden, std::max(1, hidden / 128)};
+  ImageRule& rule = model->image;
+  rule.kind = ImageRuleKind::kSlices;
+  rule.image_size = 448;
+  rule.patch_size = vision.IntOr("patch_size", 16);
+  rule.tokens_per_tile = queries;
+  root.Assume("slices of about 448x448 pixels (scale_resolution of its image processor)");
+  rule.max_tiles = 9;
+  if (root.Has("slice_config")) {
+    HfConfig slices = root.Child("slice_config", "MiniCPMVSliceConfig");
+    rule.max_tiles = slices.IntOr("max_slice_nums", 1);
+    if (rule.max_tiles < 1 || rule.max_tiles > 1024) slices.Fail(603, "max_slice_nums", "at most " + std::to_string(rule.max_tiles) + " slices");
+  } else {
+    root.Assume("slice_config.max_slice_nums = 9 (that of MiniCPM-V 2.6)");
+  }
+  model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
+}
+
+// Llama-3.2-Vision: the outputs of intermediate_layers_indices and the last go side by side to one biased matrix.
+void ImportMllama(HfConfig& root, Model* model) {
+  HfConfig vision = root.Child("vision_config", "MllamaVisionConfig");
+  HfConfig text = root.Child("text_config", "");
+  Module tower = ImportMllamaVision(vision);
+  Module backbone = ImportText(text, text, "mllama_text_model");
+  ReadLength(text, model);
+  std::vector<int> taken = vision.Ints("intermediate_layers_indices");
+  if (taken.empty()) {
+    taken = {3, 7, 15, 23, 30};
+    vision.Assume("vision_config.intermediate_layers_indices = [3,7,15,23,30] (default of MllamaVisionConfig)");
+  }
+  const int width = vision.IntOr("vision_output_dim", 7680);
+  RequireWidth(vision, "vision_output_dim", width, tower.hidden * (1 + static_cast<int>(std::min<std::size_t>(taken.size(), 64))));
+  Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden, {{width, backbone.hidden, true}}, 0);
+  ImageRule& rule = model->image;
+  rule.kind = ImageRuleKind::kCanvas;
+  ImageSide(vision, 448, 14, &rule);
+  rule.class_tokens = 1;
+  rule.max_tiles = vision.IntOr("max_num_tiles", 4);
+  model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
+}
+
+// Llama-4: a ViT with class token, pixel shuffle to an MLP without bias (inside the tower in transformers), one matrix.
+void ImportLlama4(HfConfig& root, Model* model) {
+  HfConfig text = root.Child("text_config", "");
+  Module backbone = ImportText(text, root, "llama4_text");
+  ReadLength(text, model);
+  if (!root.Has("vision_config")) {
+    root.Assume("no vision_config in this file: the vision tower is left out, the model takes text only");
+    model->modules = {std::move(backbone)};
+    return;
+  }
+  HfConfig vision = root.Child("vision_config", "Llama4VisionConfig");
+  // The layers are those of a CLIP tower, with rotary positions beside the learned ones and a bias everywhere.
+  Module tower;
+  tower.name = "vision";
+  tower.kind = ModuleKind::kEncoder;
+  tower.modality = Modality::kVision;
+  tower.hidden = vision.IntOr("hidden_size", 768);
+  if (tower.hidden < 1) vision.Fail(603, "hidden_size", "'hidden_size' is 0");
+  const std::int64_t hidden = tower.hidden;
+  ImageRule& rule = model->image;
+  const int side = ImageSide(vision, 448, 14, &rule);
+  const int heads = vision.IntOr("num_attention_heads", 16);
+  const int layers = vision.IntOr("num_hidden_layers", 34);
+  if (layers < 1 || layers > 4096) vision.Fail(603, "num_hidden_layers", "a tower of " + std::to_string(layers) + " layers");
+  tower.input = {{3 * std::int64_t{rule.patch_size} * rule.patch_size, hidden}};
+  tower.runs = {{layers, MakeEncoderLayer({.hidden = tower.hidden, .heads = heads, .head_dim = HeadDim(vision, tower.hidden, heads, "num_attention_heads"),
+                                           .intermediate = vision.IntOr("intermediate_size", 5632)})}};
+  tower.embedding_parameters = (std::int64_t{side} * side + 2 + 4) * hidden;
+  vision.Require(CheckAttention(tower.runs[0].layer.attention));
+  vision.Require(CheckMlp(tower.runs[0].layer.mlp));
+  const double ratio = vision.NumberOr("pixel_shuffle_ratio", 0.5);
+  if (!(ratio > 0.01 && ratio <= 1)) vision.Fail(603, "pixel_shuffle_ratio", "pixel_shuffle_ratio must lie in 0.01 … 1");
+  rule.merge = static_cast<int>(1 / ratio + 0.5);
+  const int middle = vision.IntOr("projector_input_dim", 4096);
+  const int projected = vision.IntOr("projector_output_dim", 4096);
+  const int width = vision.IntOr("vision_output_dim", 7680);
+  RequireWidth(vision, "vision_output_dim", width, projected);
+  if (vision.IntOr("intermediate_size", 5632) != tower.hidden * rule.merge * std::int64_t{rule.merge}) {
+    vision.Fail(603, "intermediate_size", "the pixel shuffle's MLP reads intermediate_size, which must be hidden_size times the shuffle's " +
+                                              std::to_string(rule.merge * rule.merge) + " patches");
+  }
+  Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden,
+                                   {{hidden * rule.merge * rule.merge, middle}, {middle, projected}, {width, backbone.hidden}}, 0);
+  rule.kind = ImageRuleKind::kCanvasSeparated;
+  rule.class_tokens = 1;
+  rule.tokens_per_tile = (side / rule.merge) * (side / rule.merge);
+  rule.max_tiles = 16;
+  rule.thumbnail = true;
+  root.Assume("at most 16 tiles an image (max_patches of its image processor)");
+  model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
+}
+
+// Molmo (allenai/molmo): CLIP-L/14-336 without its last layer, outputs of two layers side by side; every 2×2 patches are
+// pooled by an attention whose one query is their mean; a gated MLP as wide as the backbone's. As matrices: keys and values
+// per patch, query, output and MLP per pooled token.
+void ImportMolmo(HfConfig& root, Model* model) {
+  Module backbone = ImportText(root, root, "molmo");
+  ReadLength(root, model);
+  Module tower = ImportNamedTower(root, kNamedTowers[0], 23);
+  tower.embedding_parameters -= 2 * std::int64_t{tower.hidden};  // no norm behind the layers
+  const std::int64_t width = tower.hidden;
+  const std::int64_t intermediate = backbone.runs[0].layer.mlp.intermediate;
+  const std::int64_t hidden = backbone.hidden;
+  Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden,
+                                   {{2 * width, width, true}, {width, width, true}, {width, intermediate}, {width, intermediate}, {intermediate, hidden}},
+                                   2 * 2 * width);  // two pad embeddings
+  connector.input = {{2 * width, width, true}, {2 * width, width, true}};
+  root.Assume("vision tower of 23 layers, 2x2 attention pool and connector as in Molmo's code; config.json tells none of them");
+  ImageRule& rule = model->image;
+  rule.kind = ImageRuleKind::kOverlapCrops;
+  rule.image_size = 336;
+  rule.patch_size = 14;
+  rule.class_tokens = 1;
+  rule.merge = 2;
+  rule.tokens_per_tile = 144;
+  rule.max_tiles = 12;
+  model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
+}
+
+// Fuyu: no encoder; one biased matrix from the pixels of a patch to the backbone.
+void ImportFuyu(HfConfig& root, Model* model) {
+  Module backbone;
+  if (root.Has("text_config")) {
+    HfConfig text = root.Child("text_config", "");
+    backbone = ImportText(text, root, "persimmon");
+  } else {
+    backbone = ImportText(root, root, "fuyu");
+  }
+  ReadLength(root, model);
+  ImageRule& rule = model->image;
+  rule.kind = ImageRuleKind::kRowNewline;
+  rule.patch_size = root.IntOr("patch_size", 30);
+  const int channels = root.IntOr("num_channels", 3);
+  if (rule.patch_size < 1 || rule.patch_size > 4096) root.Fail(603, "patch_size", "a patch of " + std::to_string(rule.patch_size) + " pixels");
+  if (channels < 1 || channels > 64) root.Fail(603, "num_channels", "an image of " + std::to_string(channels) + " channels");
+  rule.grid_pinpoints = {{1080, 1920}};
+  root.Assume("images larger than 1920x1080 are scaled down into it (size of FuyuImageProcessor)");
+  const std::int64_t pixels = std::int64_t{rule.patch_size} * rule.patch_size * channels;
+  Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden, {{pixels, backbone.hidden, true}}, 0);
+  model->modules = {std::move(connector), std::move(backbone)};
+}
+
+// The first Qwen, and with "visual" Qwen-VL: OpenCLIP bigG, 256 learned queries of the backbone's width with heads of 128,
+// stored 2D positions of the queries, norms of queries, keys and output, and a square matrix behind.
+void ImportQwenOriginal(HfConfig& root, Model* model) {
+  Module backbone = ImportText(root, root, "qwen");
+  ReadLength(root, model);
+  if (root.Has("visual")) {
+    HfConfig visual = root.Child("visual", "");
+    Module tower = ImportOpenClipVision(visual, 256);
+    RequireWidth(visual, "output_dim", visual.Int("output_dim"), backbone.hidden);
+    const int hidden = backbone.hidden;
+    Module connector = MakeConnector("connector", Modality::kVision, hidden, {{hidden, hidden}}, (6 + 256) * std::int64_t{hidden});
+    connector.resampler = {256, tower.hidden, std::max(1, hidden / 128)};
+    ImageRule& rule = model->image;
+    rule.kind = ImageRuleKind::kFixed;
+    ImageSide(visual, 448, 14, &rule);
+    rule.tokens_per_tile = 256;
+    root.Assume("256 queries (visual.py of Qwen-VL)");
+    model->modules = {std::move(tower), std::move(connector)};
+  }
+  model->modules.push_back(std::move(backbone));
+}
+
+// CLIPModel: two towers, one pooled vector each, projections without bias, a temperature.
+void ImportClip(HfConfig& root, Model* model) {
+  model->task = ModelTask::kContrastive;
+  HfConfig vision = root.Child("vision_config", "CLIPVisionConfig");
+  HfConfig text = root.Child("text_config", "CLIPTextConfig");
+  Module tower = ImportClipVision(vision);
+  Module words = ImportClipText(text);
+  model->max_positions = text.LongOr("max_position_embeddings", 77);
+  root.set_class_name("CLIPConfig");
+  const int width = root.IntOr("projection_dim", 512);
+  if (width < 1) root.Fail(603, "projection_dim", "projection_dim is 0");
+  tower.output = {{tower.hidden, width}};
+  words.output = {{words.hidden, width}};
+  words.embedding_parameters += 1;  // logit_scale
+  ImageRule& rule = model->image;
+  rule.kind = ImageRuleKind::kFixed;
+  ImageSide(vision, 224, 32, &rule);
+  rule.class_tokens = 1;
+  rule.tokens_per_tile = 1;
+  model->modules = {std::move(tower), std::move(words)};
+}
+
+void ImportWhisper(HfConfig& root, Model* model) {
+  root.set_class_name("WhisperConfig");
+  Module encoder = ImportWhisperEncoder(root, "audio");
+  Module decoder = ImportWhisperDecoder(root);
+  model->max_positions = root.IntOr("max_target_positions", 448);
+  model->audio.present = true;
+  model->audio.chunk_s = 30;
+  model->audio.encoder_tokens_per_s = root.IntOr("max_source_positions", 1500) / 30.0;
+  root.Assume("clips are padded to 30 s (Whisper's feature extractor)");
+  model->modules = {std::move(encoder), std::move(decoder)};
+}
+
+// Voxtral: four encoder tokens side by side, two matrices without bias. Qwen2-Audio: pairs are averaged, one biased matrix.
+void ImportAudioLanguage(HfConfig& root, Model* model) {
+  const bool voxtral = model->family == "voxtral";
+  HfConfig audio = root.Child("audio_config", voxtral ? "VoxtralEncoderConfig" : "Qwen2AudioEncoderConfig");
+  HfConfig text = root.Child("text_config", "");
+  Module encoder = ImportWhisperEncoder(audio, "audio");
+  Module backbone = ImportText(text, root, voxtral ? "llama" : "qwen2");
+  ReadLength(text, model);
+  const std::int64_t width = encoder.hidden;
+  const int hidden = backbone.hidden;
+  model->audio.present = true;
+  model->audio.chunk_s = 30;
+  model->audio.encoder_tokens_per_s = audio.IntOr("max_source_positions", 1500) / 30.0;
+  root.Assume("clips are padded to 30 s (Whisper's feature extractor)");
+  Module connector;
+  if (voxtral) {
+    const std::int64_t stacked = encoder.runs[0].layer.mlp.intermediate;
+    if (stacked % width != 0) {
+      audio.Fail(603, "intermediate_size", "the projector stacks intermediate_size / hidden_size encoder tokens, which must be a whole number");
+    }
+    connector = MakeConnector("audio_connector", Modality::kAudio, hidden, {{stacked, hidden}, {hidden, hidden}}, 0);
+    model->audio.backbone_tokens_per_s = model->audio.encoder_tokens_per_s / static_cast<double>(stacked / width);
+  } else {
+    connector = MakeConnector("audio_connector", Modality::kAudio, hidden, {{width, hidden, true}}, 0);
+    model->audio.backbone_tokens_per_s = model->audio.encoder_tokens_per_s / 2;
+  }
+  model->modules = {std::move(encoder), std::move(connector), std::move(backbone)};
+}
+
+}  // namespace aurum

@@ -1,0 +1,110 @@
+#include "sim/cost/stack.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/support/shared.h"
+
+namespace aurum {
+namespace {
+
+Stack Load(const std::string& name) { return ReadStack(OpenStack(name, ".")); }
+
+JsonDocument Edited(const std::string& name, const std::string& from, const std::string& to) {
+  std::string text = ReadTextFile("calibrate/stacks/" + name + ".json");
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  text.replace(at, from.size(), to);
+  return ParseJson(text, "edited.json");
+}
+
+TEST_CASE("stacks: the published bytes") {
+  const Stack megatron = Load("megatron-core");
+  // Korthikanti et al. 2022: 18 bytes a parameter with fp32 gradients; 34·h a token and layer
+  // without attention scores where f = 4h and nothing is fused, of which this stack keeps 8 + 8
+  // + 16.
+  CHECK(megatron.weight_bytes + megatron.gradient_bytes + megatron.optimizer_bytes == 18);
+  CHECK(megatron.kept_hidden_bytes + megatron.kept_q_bytes + megatron.kept_kv_bytes +
+            4 * megatron.kept_mlp_bytes ==
+        32);
+  const Stack fsdp = Load("pytorch-fsdp");
+  CHECK(fsdp.weight_bytes + fsdp.gradient_bytes + fsdp.optimizer_bytes == 16);
+  const Stack zero = Load("deepspeed-zero");
+  CHECK(zero.weight_bytes + zero.gradient_bytes + zero.optimizer_bytes == 20);
+  const Stack hf = Load("hf-transformers");
+  CHECK(hf.weight_bytes + hf.gradient_bytes + hf.optimizer_bytes == 8);
+  CHECK(hf.logit_bytes == 14);
+}
+
+TEST_CASE("stacks: attention kernels older than FlashAttention 3 cost more on Hopper alone") {
+  const Stack hf = Load("hf-transformers");
+  CHECK(AttentionFactor(hf, 8.0) == doctest::Approx(1.1));
+  CHECK(AttentionFactor(hf, 9.0) == doctest::Approx(1.65));
+  CHECK(AttentionFactor(hf, 10.0) == doctest::Approx(1.1));
+  CHECK(AttentionFactor(Load("megatron-core"), 9.0) == doctest::Approx(1.1));
+}
+
+TEST_CASE("stacks: read back equal, every group names its source") {
+  const std::vector<std::string> names = StackCatalogue(".");
+  CHECK(names == std::vector<std::string>{"deepspeed-zero", "hf-transformers", "megatron-core",
+                                          "pytorch-fsdp"});
+  for (const std::string& name : names) {
+    CAPTURE(name);
+    const JsonDocument document = OpenStack(name, ".");
+    const Stack stack = ReadStack(document);
+    CHECK(stack.name == name);
+    CHECK(WriteStack(stack).Dump() ==
+          WriteStack(ReadStack(ParseJson(WriteStack(stack).Dump(), "x"))).Dump());
+    CHECK(stack.sources.size() == 6);
+    for (const auto& [group, source] : stack.sources) CHECK_MESSAGE(!source.empty(), group);
+    // No key of the file is lost on the way.
+    for (const auto& [group, value] : document.root.members()) {
+      if (!value.IsObject()) continue;
+      const Json written = WriteStack(stack);
+      for (const auto& [key, number] : value.members()) {
+        const Json* found = written.Find(group)->Find(key);
+        REQUIRE_MESSAGE(found != nullptr, key);
+        if (number.IsNumber()) CHECK(found->AsNumber() == number.AsNumber());
+      }
+    }
+  }
+}
+
+TEST_CASE("stacks: reader errors") {
+  Diagnostic d = ThrownBy([] { ReadStack(Edited("megatron-core", "aurum.stack/1", "stack")); });
+  CHECK(d.code == 801);
+  CHECK(d.where.line == 2);
+
+  d = ThrownBy([] {
+    ReadStack(Edited("megatron-core", "weight_bytes_per_parameter", "weight_bytes_per_paramter"));
+  });
+  CHECK(d.code == 102);
+  CHECK(d.where.pointer == "/state");
+  CHECK(d.help.find("weight_bytes_per_paramter") != std::string::npos);
+
+  d = ThrownBy([] {
+    ReadStack(Edited("megatron-core", "\"runtime_bytes\"", "\"extra\": 1, \"runtime_bytes\""));
+  });
+  CHECK(d.code == 101);
+
+  d = ThrownBy([] {
+    ReadStack(Edited("hf-transformers", "\"parameter_exchange_bytes_per_parameter\": 2",
+                     "\"parameter_exchange_bytes_per_parameter\": 4"));
+  });
+  CHECK(d.code == 810);
+  CHECK(d.where.pointer == "/state/parameter_exchange_bytes_per_parameter");
+  CHECK(d.help.find("weight_bytes_per_parameter") != std::string::npos);
+
+  std::string text = ReadTextFile("calibrate/stacks/megatron-core.json");
+  text.replace(text.find("\"fused_attention\": true"), 23, "\"fused_attention\": false");
+  text.replace(text.find("\"score_bytes_per_score\": 5"), 26, "\"score_bytes_per_score\": 0");
+  CHECK(ThrownBy([&] { ReadStack(ParseJson(text, "x.json")); }).code == 810);
+}
+
+TEST_CASE("stacks: an unknown name is answered with the nearest") {
+  const Diagnostic d = ThrownBy([] { OpenStack("megatron-cor", "."); });
+  CHECK(d.code == 240);
+  CHECK(d.help.find("did you mean 'megatron-core'?") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace aurum
