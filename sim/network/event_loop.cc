@@ -168,6 +168,8 @@ class Loop {
   std::vector<UsableFlow> usable_;
   std::vector<std::uint32_t> flow_links_;
   std::vector<LinkPeak> peaks_;
+  std::vector<std::uint32_t>
+      active_count_;  // by pattern, active.size(): small enough to stay in cache
   std::vector<PatternId> neighbours_;
   bool dense_ =
       false;  // too many patterns per link to list neighbours: all transfers are shared at once
@@ -209,6 +211,7 @@ void Loop::BuildSuccessors() {
 
 void Loop::PreparePatterns(const Fabric& fabric) {
   patterns_.resize(graph_.pattern_count());
+  active_count_.resize(graph_.pattern_count());
   std::vector<bool> used(graph_.pattern_count(), false);
   for (OpId op = 0; op < graph_.op_count(); ++op) {
     if (graph_.pattern(op) != kNoPattern) used[graph_.pattern(op)] = true;
@@ -369,6 +372,7 @@ void Loop::StartFlows(OpId op) {
   }
   const std::vector<PatternId>& meeting = PatternsThatMeet(id);
   patterns_[id].active.push_back(op);
+  ++active_count_[id];
   for (const PatternId met : meeting) {
     for (const OpId other : patterns_[met].active) {
       if (ops_[other].mode == Mode::kAlone) Share(other);
@@ -383,9 +387,9 @@ const std::vector<PatternId>& Loop::PatternsThatMeet(PatternId arriving) {
   key.assign(1, arriving);
   std::size_t work = patterns_[arriving].peaks.last - patterns_[arriving].peaks.first;
   for (const PatternId id : In(neighbours_, patterns_[arriving].neighbours)) {
-    if (patterns_[id].active.empty()) continue;
+    if (active_count_[id] == 0) continue;
     key.push_back(id);
-    key.push_back(static_cast<std::uint32_t>(patterns_[id].active.size()));
+    key.push_back(active_count_[id]);
     work += patterns_[id].peaks.last - patterns_[id].peaks.first;
   }
   meeting_.clear();
@@ -471,7 +475,9 @@ void Loop::Share(OpId op) {
 void Loop::Leave(OpId op) {
   while (ops_[op].first_flow != kNone) RemoveFlow(ops_[op].first_flow);
   ops_[op].mode = Mode::kIdle;
-  if (!dense_) std::erase(patterns_[graph_.pattern(op)].active, op);
+  if (dense_) return;
+  std::erase(patterns_[graph_.pattern(op)].active, op);
+  --active_count_[graph_.pattern(op)];
 }
 
 void Loop::RemoveFlow(std::uint32_t id) {
