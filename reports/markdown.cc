@@ -358,9 +358,10 @@ void WriteSweep(const Json& island, Document* out) {
     std::string shares;
     for (std::size_t n = 0; n < counts.size(); ++n) {
       if (counts[n] == 0) continue;
+      const double share = static_cast<double>(counts[n]) / static_cast<double>(alive);
       shares +=
           fmt::format("{}{} {}", shares.empty() ? "" : ", ", EscapeForMarkdown(NameAt(limits, n)),
-                      PercentText(static_cast<double>(counts[n]) / static_cast<double>(alive), 0));
+                      share < 0.005 ? "&lt;1 %" : PercentText(share, 0));
     }
     const GridShape shape = grid.Shape();
     coverage.push_back({model, cluster, fmt::format("{} × {} × {}", shape[0], shape[1], shape[2]),

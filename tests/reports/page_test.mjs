@@ -31,9 +31,10 @@ function page(name, change = () => {}) {
   execFileSync(process.env.AURUM_RENDER_ISLAND, [join(scratch, name + ".json"), join(scratch, name + ".html")]);
   return join(scratch, name + ".html");
 }
+const browser = await chromium.launch({ executablePath, args }); // with a profile of its own, thrown away at the end
 async function open(file, options, act) {
-  const context = await chromium.launchPersistentContext(mkdtempSync(join(scratch, "profile-")), { executablePath, args, offline: true, viewport: { width: 1280, height: 900 }, ...options });
-  const tab = context.pages()[0] ?? (await context.newPage()), problems = [];
+  const context = await browser.newContext({ offline: true, viewport: { width: 1280, height: 900 }, ...options });
+  const tab = await context.newPage(), problems = [];
   tab.setDefaultTimeout(20000);
   tab.on("console", (m) => ["error", "warning"].includes(m.type()) && problems.push(m.text()));
   tab.on("pageerror", (e) => problems.push(String(e)));
@@ -117,7 +118,7 @@ for (const colorScheme of ["light", "dark"]) for (const [name, file] of [["whole
 });
 
 await open(big, {}, async (t, problems) => {
-  const cell = (n) => t.locator(".heat-row button").nth(n), grid = () => t.locator(".heat-row button").allInnerTexts(), panel = () => t.locator(".panel h3").innerText(), backgrounds = () => t.evaluate(() => [...document.querySelectorAll(".heat-row button")].map((b) => b.style.background).join());
+  const cell = (n) => t.locator(".heat-row button").nth(n), grid = () => t.locator(".heat-row button").allInnerTexts(), panel = () => t.locator(".panel h3").innerText(), backgrounds = () => t.evaluate(() => [...document.querySelectorAll(".heat-row button")].map((b) => b.style.backgroundColor).join());
   expect("a grid of 20 × 20 cells", (await t.locator(".heat-row button").count()) === 400);
   const first = await grid();
   await t.locator("#mar").focus();
@@ -133,7 +134,7 @@ await open(big, {}, async (t, problems) => {
   const errors = await grid();
   expect("the view of the formula error", errors.every((x) => /^(−?\d+)$/.test(x)) && errors.some((x) => x.startsWith("−")), errors.slice(0, 4).join());
   await t.getByRole("radio", { name: "what limits" }).check();
-  const letters = await grid(), kinds = new Set(letters), paints = new Set((await t.evaluate(() => [...document.querySelectorAll(".heat-row button")].map((b) => b.textContent + b.style.background))));
+  const letters = await grid(), kinds = new Set(letters), paints = new Set((await t.evaluate(() => [...document.querySelectorAll(".heat-row button")].map((b) => b.textContent + b.style.backgroundColor))));
   expect("the view of what limits: a letter and a colour for each", [...kinds].every((x) => "CNA".includes(x)) && kinds.size > 1 && paints.size === kinds.size, [...kinds].join());
   expect("its key names them", (await t.locator(".scale").innerText()).includes("alignment"));
   if (shots) { await t.getByRole("radio", { name: "Model A" }).check(); await t.getByRole("radio", { name: "16 × made-up X" }).first().check(); await t.locator("#sweep").screenshot({ path: join(shots, "limits.png") }); }
@@ -147,14 +148,14 @@ await open(big, {}, async (t, problems) => {
   expect("the summary has a row for every model and cluster", (await t.locator(".summary-table tbody tr").count()) === 9);
   await t.locator("#terms").getByRole("radio", { name: "32 × made-up Y" }).check();
   expect("the terms follow their cluster", (await t.evaluate(drawn)).every((n) => n > 0));
-  // Scripting and layout of one step of the slider; not a promise about wall time, only a ceiling against accidents.
+  // Scripting and layout of one step of the slider: printed, not judged, for a busy machine would fail it.
   const redraw = await t.evaluate(async () => {
     const slider = document.getElementById("mar"), times = [];
     for (const value of [2, 9, 15, 4, 11, 18]) {
       const start = performance.now();
       slider.value = value;
       slider.dispatchEvent(new Event("input"));
-      document.body.offsetHeight;
+      document.body.offsetHeight; // lay out now
       times.push(performance.now() - start);
     }
     return times.sort((a, b) => a - b)[3];
@@ -180,8 +181,9 @@ await open(whole, {}, async (t, problems) => {
   expect("a click keeps an operation's details", /duration/.test(await t.locator(".selected").innerText()), await t.locator(".selected").innerText());
   expect("a failed point says so", (await t.locator(".heat-row button").allInnerTexts()).length === 6 && (await t.getByRole("radio", { name: "Model B" }).check(), await t.locator("#mar").focus(), await t.keyboard.press("End"), (await t.locator(".heat-row button").allInnerTexts()).includes("–")));
   let stops = 0, outlined = 0;
-  await t.evaluate(() => document.activeElement.blur());
-  for (let i = 0; i < 70; i++) {
+  await t.reload();
+  await t.waitForSelector("footer");
+  for (let i = 0; i < 90; i++) {
     await t.keyboard.press("Tab");
     const r = await t.evaluate(() => { const e = document.activeElement; if (e === document.body) return null; const s = getComputedStyle(e), n = e.nextElementSibling && e.matches("input[type=radio]") ? getComputedStyle(e.nextElementSibling) : s; return s.outlineStyle !== "none" || n.outlineStyle !== "none"; });
     if (r === null) break;
@@ -191,10 +193,16 @@ await open(whole, {}, async (t, problems) => {
   expect("every tab stop shows its focus", stops > 15 && outlined === stops, `${outlined} of ${stops}`);
   expect("no problem after all of it", problems.length === 0, problems.join("; "));
 });
-for (const width of [360, 768, 1024, 1280, 1920]) for (const [name, file] of [["whole", whole], ["large", big]]) await open(file, { viewport: { width, height: 900 } }, async (t) => {
-  expect(`${name}: no sideways scrolling at ${width}`, (await t.evaluate(overflow)) === 0, String(await t.evaluate(overflow)));
-  if (shots && width === 360) await t.screenshot({ path: join(shots, `${name}-phone.png`), fullPage: true });
+for (const [name, file] of [["whole", whole], ["large", big]]) await open(file, { viewport: { width: 1920, height: 900 } }, async (t, problems) => {
+  for (const width of [1920, 1280, 1024, 768, 360]) {
+    await t.setViewportSize({ width, height: 900 });
+    await t.waitForTimeout(150);
+    const wide = await t.evaluate(overflow);
+    expect(`${name}: no sideways scrolling at ${width}`, wide === 0 && (await t.evaluate(drawn)).every((n) => n > 0) && problems.length === 0, `${wide} ${problems.join("; ")}`);
+  }
+  if (shots) await t.screenshot({ path: join(shots, `${name}-phone.png`), fullPage: true });
 });
+await open(whole, { viewport: { width: 360, height: 800 } }, async (t) => expect("whole: no sideways scrolling when it opens at 360", (await t.evaluate(overflow)) === 0));
 await open(page("hostile", (d) => { d.title = d.question = d.plans.rows[0].name = d.warnings[0].text = d.timeline.classes[0].name = d.sweep.models[0].name = d.sweep.models[0].cluster = d.sweep.reasons[1] = '</script><img src=x onerror="window.hit=1"><!-- $& @@DATA@@ \u2028 &amp;'; }), {}, async (t, problems) => {
   await t.locator(".heat-row button").first().hover();
   const box = await t.locator("#timeline .chart").boundingBox();
@@ -215,5 +223,6 @@ await open(page("plain", (d) => { for (const o of [d.verdict, ...d.plans.rows]) 
   expect("without intervals no bracket is printed", !/NaN|undefined|\[[\d.]/.test(text) && problems.length === 0, (text.match(/.*(NaN|undefined|\[[\d.]).*/) ?? [""])[0] + problems.join("; "));
 });
 if (shots) await open(whole, { colorScheme: "dark" }, async (t) => t.pdf({ path: join(shots, "whole.pdf"), preferCSSPageSize: true, printBackground: true }));
+await browser.close();
 rmSync(scratch, { recursive: true, force: true });
 process.exit(failed ? 1 : 0);

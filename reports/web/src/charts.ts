@@ -19,11 +19,13 @@ const live: { host: HTMLElement; chart: Chart | null; draw: () => void }[] = [];
 const PRINT_WIDTH = 690; // CSS px of A4 with 14 mm margins
 let printing = false;
 
-/** The end and the spacing of an axis from 0 that holds `value`, with two to four steps. */
-export function niceScale(value: number): [end: number, gap: number] {
+const COARSE: [number, number][] = [[1, 0.5], [1.5, 0.5], [2, 1], [3, 1], [4, 2], [6, 2], [8, 4], [10, 5]];
+const FINE: [number, number][] = [[1, 0.2], [1.2, 0.2], [1.6, 0.4], [2, 0.5], [2.5, 0.5], [3, 0.5], [4, 1], [5, 1], [6, 1], [8, 2], [10, 2]];
+/** The end and the spacing of an axis from 0 that holds `value`: two to four steps, or four to six. */
+export function niceScale(value: number, fine = false): [end: number, gap: number] {
   if (!(value > 0)) return [1, 0.5];
-  const unit = 10 ** Math.floor(Math.log10(value));
-  const [end, gap] = [[1, 0.5], [1.5, 0.5], [2, 1], [3, 1], [4, 2], [6, 2], [8, 4], [10, 5]].find(([x]) => x * unit >= value * (1 - 1e-9)) ?? [10, 5];
+  const unit = 10 ** Math.floor(Math.log10(value)), steps = fine ? FINE : COARSE;
+  const [end, gap] = steps.find(([x]) => x * unit >= value * (1 - 1e-9)) ?? steps[steps.length - 1];
   return [end * unit, gap * unit];
 }
 

@@ -31,10 +31,10 @@ export function seconds(value: number, significant = 3): string {
   return number(value, significant) + NARROW + "s";
 }
 
-/** [low–high] in the unit that `seconds` would choose for `near`, or nothing where no interval is known. */
-export function secondsRange(low: number | undefined, high: number | undefined, near: number): string {
+/** [low–high] in the unit that `seconds` would choose for `near` (or that of `factor`), or nothing where no interval is known. */
+export function secondsRange(low: number | undefined, high: number | undefined, near: number, factor = near >= 1 ? 1 : near >= 1e-3 ? 1e3 : 1e6): string {
   if (low === undefined || high === undefined) return "";
-  const factor = near >= 1 ? 1 : near >= 1e-3 ? 1e3 : 1e6, digits = Math.max(0, 2 - Math.floor(Math.log10(Math.max(near * factor, 1e-9))));
+  const digits = Math.max(0, 2 - Math.floor(Math.log10(Math.max(near * factor, 1e-9))));
   return ` [${range(low * factor, high * factor, digits)}]`;
 }
 /** Seconds or milliseconds for a whole column or axis whose largest value is `most`. */

@@ -16,7 +16,7 @@ const report: Report = JSON.parse(document.getElementById("aurum-data")!.textCon
 const SECTIONS: [id: string, name: string, present: unknown, make: (r: Report) => HTMLElement][] = [
   ["plans", "Plans", report.plans, plansSection], ["timeline", "Timeline", report.timeline, timelineSection], ["memory", "Memory", report.memory, memorySection],
   ["sweep", "Formula sweep", report.sweep, sweepSection], ["terms", "Formula terms", report.sweep, termsSection], ["sensitivity", "What-if", report.sensitivities?.length, sensitivitySection],
-  ["validation", "Validation", report.validation, validationSection], ["notes", "Assumptions", true, notesSection],
+  ["validation", "Validation", report.validation, validationSection], ["notes", "Assumptions", report.warnings.length + report.assumptions.length, notesSection],
 ];
 
 const shown = SECTIONS.filter((s) => s[2]);

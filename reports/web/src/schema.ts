@@ -55,7 +55,9 @@ export interface Fit {
 }
 
 export interface Sweep {
-  axes?: Axes; limits: string[]; reasons: string[]; tolerance: number; fit?: Fit; models: SweepModel[];
+  axes?: Axes; limits: string[];
+  limit_rule?: string;                                    // how `limit` was decided, in a few words
+  reasons: string[]; tolerance: number; fit?: Fit; models: SweepModel[];
 }
 
 export interface PlanRow {

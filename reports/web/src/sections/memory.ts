@@ -13,7 +13,7 @@ export function memorySection(report: Report) {
   const total = m.t_s.map((_, i) => m.components.reduce((a, c) => a + c.gib[i], 0));
   // A value holds until the next instant, so the peak lies in the last interval that has begun.
   const peakAt = Math.max(0, m.t_s.filter((t) => t <= m.peak.t_s).length - 1);
-  const low = m.peak.low_gib ?? m.peak.gib, high = m.peak.high_gib ?? m.peak.gib, [top, gap] = niceScale(Math.max(m.device_gib, high) * 1.04);
+  const low = m.peak.low_gib ?? m.peak.gib, high = m.peak.high_gib ?? m.peak.gib, [top, gap] = niceScale(Math.max(m.device_gib, high) * 1.04, true);
   const plot = chart(`Memory of ${m.rank} over the step by component; peak ${gib(m.peak.gib)} of ${gib(m.usable_gib)}`, (t) => (t.narrow ? 300 : 340), (t) => ({
     grid: { left: 40, right: 16, top: 16, bottom: 44, outerBoundsMode: "none" },
     tooltip: { trigger: "axis", axisPointer: { type: "line", lineStyle: { color: t.color("muted") } }, ...tooltip(t, (ps: any[]) => {

@@ -24,7 +24,7 @@ export function plansSection(report: Report) {
   const base = plans.rows.find((r) => r.id === (plans.baseline ?? plans.chosen)) ?? plans.rows[0], against = base.id === plans.chosen ? "the best" : "the baseline";
   const [unit, factor] = timeUnit(Math.max(...plans.rows.map((r) => r.step_time_s)));
   const lowS = (r: PlanRow) => r.step_time_low_s ?? r.step_time_s, highS = (r: PlanRow) => r.step_time_high_s ?? r.step_time_s, lowG = (r: PlanRow) => r.peak_low_gib ?? r.peak_gib, highG = (r: PlanRow) => r.peak_high_gib ?? r.peak_gib;
-  const memoryEnd = niceScale(1.05 * Math.max(limit, ...plans.rows.map(highG))), timeEnd = niceScale(1.05 * factor * Math.max(...plans.rows.map(highS)));
+  const memoryEnd = niceScale(1.05 * Math.max(limit, ...plans.rows.map(highG)), true), timeEnd = niceScale(1.05 * factor * Math.max(...plans.rows.map(highS)), true);
   const slowest = Math.max(...plans.rows.map((r) => r.step_time_s));
   const front = plans.rows.filter((r) => !plans.rows.some((o) => o !== r && o.step_time_s <= r.step_time_s && o.peak_gib <= r.peak_gib)).sort((a, b) => a.peak_gib - b.peak_gib);
   const rank = new Map([...plans.rows].sort((a, b) => a.step_time_s - b.step_time_s).map((r, i) => [r, i + 1] as [PlanRow, number]));
@@ -62,7 +62,7 @@ export function plansSection(report: Report) {
   const list = table<PlanRow>("Plans, sortable", [
     { head: "#", numeric: true, title: "rank by step time; the number in the figure", cell: (r) => h("span", { class: front.includes(r) ? "rank on" : "rank" }, String(rank.get(r))) },
     { head: "Plan", header: true, sort: (r) => r.name, cell: (r) => [h("span", { class: "plan-name" }, r.name), r.id === plans.chosen && h("span", { class: "tag" }, "best"), r.id === plans.baseline && h("span", { class: "tag quiet" }, "baseline")] },
-    { head: "Step", unit, numeric: true, sort: (r) => r.step_time_s, cell: (r) => [h("b", null, number(factor * r.step_time_s)), r.step_time_low_s !== undefined && r.step_time_high_s !== undefined && h("small", null, ` [${number(factor * r.step_time_low_s)}–${number(factor * r.step_time_high_s)}]`)] },
+    { head: "Step", unit, numeric: true, sort: (r) => r.step_time_s, cell: (r) => [h("b", null, number(factor * r.step_time_s)), h("small", null, secondsRange(r.step_time_low_s, r.step_time_high_s, r.step_time_s, factor))] },
     { head: "Δ", unit: "%", numeric: true, title: "against " + against, sort: (r) => r.step_time_s, cell: (r) => (r === base ? "0" : delta(fixed(100 * (r.step_time_s / base.step_time_s - 1), 0))) },
     { head: "Where the time goes", cell: (r) => breakdownBar(r.time, slowest) },
     { head: "Peak", unit: "GiB", numeric: true, sort: (r) => r.peak_gib, cell: (r) => [h("b", null, fixed(r.peak_gib, 1)), highG(r) > lowG(r) && h("small", null, ` ±${fixed((highG(r) - lowG(r)) / 2, 1)}`)] },
@@ -81,6 +81,6 @@ export function plansSection(report: Report) {
           { head: "Peak", unit: "GiB", numeric: true, cell: (r) => (r.peak_gib === null ? "–" : fixed(r.peak_gib, 1)) },
           { head: "Reason", cell: (r) => [h("code", null, r.code), " " + r.reason] },
         ], plans.rejected))),
-    h("div", { class: "plan-table" }, h("h3", null, "Every plan kept, fastest first"), legend(BREAKDOWN.map(([, name, color]) => [color, name, color === "bubble" ? "bubble" : ""] as [string, string, string]).filter((x) => x[1] !== "data wait")), list),
+    h("div", { class: "plan-table" }, h("h3", null, "Every plan kept, fastest first"), legend(BREAKDOWN.filter(([key]) => plans.rows.some((r) => r.time[key] > 0)).map(([, name, color]) => [color, name, color === "bubble" ? "bubble" : ""] as [string, string, string])), list),
     h("p", { class: "note" }, `Δ is against ${base.name}. Bars and memory lines each share one scale. The upper edge of a memory line is ${gib(limit)}. MFU counts model FLOPs only, not recompute.`));
 }

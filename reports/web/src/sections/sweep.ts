@@ -55,7 +55,7 @@ export function sweepSection(report: Report) {
   const slices = [slice("i", "GFLOP/token", () => grid.flops), slice("j", "GB/s", () => grid.bw), slice("k", "AlignRatio", () => grid.mar)];
   const sliceUnit = h("span");
 
-  let frame = 0;
+  let later = 0;
   function update() {
     slider.max = String(grid.mar.length - 1);
     slider.value = String(point.k);
@@ -69,9 +69,9 @@ export function sweepSection(report: Report) {
     coverage.replaceChildren(limitShares(sweep, grid),
       h("p", null, h("b", null, percent(entry.inside_share, 0)), ` of the ${count(grid.points)} points of ${place} lie within ±${percent(sweep.tolerance, 0)}; median gap ${percent(entry.median_gap)}, 90th percentile ${percent(entry.p90_gap)}. The model’s own cost is ${setting(entry.own_gflop_per_token)} GFLOP/token.`));
     sliceUnit.textContent = timeUnit(grid.high)[0] === "ms" ? "milliseconds" : "seconds";
-    // The slices may come a frame later: the cell under the pointer answers first.
-    cancelAnimationFrame(frame);
-    frame = requestAnimationFrame(() => slices.forEach((s) => s.chart() && s.update()));
+    // The slices come when the slider rests: the heat map answers first.
+    clearTimeout(later);
+    later = setTimeout(() => slices.forEach((s) => s.chart() && s.update()), 60) as unknown as number;
   }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", map.repaint);
   addEventListener("beforeprint", map.repaint);

@@ -30,7 +30,7 @@ export function termsSection(report: Report) {
     const own = () => here()[n], last = () => n === here().length - 1;
     const c = chart("Formula terms per modality; the figures are in the table below", () => (own()?.lines.length ?? 0) * 30 + (last() ? 46 : 8), (t) => {
       const lines = own()?.lines ?? [], longest = Math.max(...here().flatMap((g) => g.lines.map((l) => Math.max(l.total, l.simulated)))), [unit, factor] = timeUnit(longest);
-      const [end, gap] = niceScale(longest * factor * 1.02);
+      const [end, gap] = niceScale(longest * factor * 1.02, true);
       return {
         grid: { left: 118, right: t.width < 800 ? 96 : 190, outerBoundsMode: "none" as const, top: 4, bottom: last() ? 42 : 4 },
         tooltip: { trigger: "axis", axisPointer: { type: "none" }, ...tooltip(t, (ps: any[]) => {

@@ -8,16 +8,21 @@ import { bytes, fixed, percent, seconds } from "../format";
 interface Look { name: string; color: string; short?: string; soft?: boolean; idle?: boolean; ink?: string }
 const KINDS: Record<string, Look> = {
   vision_forward: { name: "vision encoder, forward", color: "vision", soft: true, short: "V" }, vision_backward: { name: "vision encoder, backward", color: "vision", short: "V′", ink: "on-vision" },
+  audio_forward: { name: "audio encoder, forward", color: "vision", soft: true, short: "A" }, audio_backward: { name: "audio encoder, backward", color: "vision", short: "A′", ink: "on-vision" },
   connector_forward: { name: "connector, forward", color: "connector", soft: true }, connector_backward: { name: "connector, backward", color: "connector" },
   backbone_forward: { name: "backbone, forward", color: "compute", soft: true, short: "F" }, backbone_backward: { name: "backbone, backward", color: "compute", short: "B" },
   head_forward: { name: "head and loss, forward", color: "head", soft: true, short: "H" }, head_backward: { name: "head, backward", color: "head", short: "H′" },
-  optimizer: { name: "optimizer", color: "optimizer", short: "Adam" }, align_wait: { name: "alignment wait", color: "align" },
+  optimizer: { name: "optimizer", color: "optimizer", short: "Adam" }, align_wait: { name: "alignment wait", color: "align" }, data_wait: { name: "data wait", color: "data" },
   tp_all_reduce: { name: "TP all-reduce", color: "comm" }, pp_send_recv: { name: "PP send/receive", color: "pp" },
+  ep_all_to_all: { name: "EP all-to-all", color: "comm" }, cp_send_recv: { name: "CP send/receive", color: "comm" },
   dp_all_gather: { name: "DP all-gather", color: "gradient" }, dp_reduce_scatter: { name: "DP reduce-scatter", color: "gradient" },
   bubble_dp_all_gather: { name: "DP all-gather bubble", color: "bubble", idle: true, short: "DP all-gather" }, bubble_dp_reduce_scatter: { name: "DP reduce-scatter bubble", color: "bubble", idle: true, short: "DP reduce-scatter" },
   bubble_pp_warmup: { name: "PP warm-up bubble", color: "bubble", idle: true, short: "PP warm-up" }, bubble_pp_cooldown: { name: "PP cool-down bubble", color: "bubble", idle: true, short: "PP cool-down" },
   bubble_pp_other: { name: "PP other bubble", color: "bubble", idle: true, short: "PP other" }, bubble_tp: { name: "TP bubble", color: "bubble", idle: true, short: "TP" },
+  bubble_ep: { name: "EP bubble", color: "bubble", idle: true, short: "EP" }, bubble_cp: { name: "CP bubble", color: "bubble", idle: true, short: "CP" },
 };
+// A kind that this page does not know is shown by its own name.
+const lookOf = (kind: string): Look => KINDS[kind] ?? { name: kind.replace(/_/g, " "), color: kind.startsWith("bubble") ? "bubble" : "muted", idle: kind.startsWith("bubble") };
 // top and height of a lane as shares of the band of one rank class
 const LANES: Record<string, [number, number]> = { main: [0.08, 0.5], tp: [0.62, 0.08], pp: [0.73, 0.08], dp: [0.84, 0.08] };
 
@@ -25,7 +30,7 @@ export function timelineSection(report: Report) {
   const line = report.timeline!, step = line.step_time_s;
   const detail = h("p", { class: "selected", "aria-live": "polite" }, "Select an operation to keep its details here.");
   const describe = (e: TimelineEvent): [string, [string, string][]] => {
-    const look = KINDS[e[2]] ?? { name: e[2] }, c = line.classes[e[0]];
+    const look = lookOf(e[2]), c = line.classes[e[0]];
     return [look.name + (e[5] === null ? "" : `, micro-batch ${e[5]}`), [["where", `${c.name}, ${c.ranks}`], ["start", fixed(1e3 * e[3], 2) + " ms"], ["duration", seconds(e[4] - e[3])], ["share of the step", percent((e[4] - e[3]) / step, 2)], ...(e[7] ? [["on the critical path", "yes"]] as [string, string][] : []),
       ...(e[6] ? [["moved", bytes(e[6])], ["rate", bytes(e[6] / (e[4] - e[3])) + "/s"]] as [string, string][] : [])]];
   };
@@ -45,7 +50,7 @@ export function timelineSection(report: Report) {
       type: "custom", clip: true, encode: { x: [2, 3], y: 0 }, progressive: 0,
       data: line.events.map((e, i) => [e[0], i, e[3], e[4]]),
       renderItem: (params: any, api: any) => {
-        const e = line.events[api.value(1)], look = KINDS[e[2]] ?? { color: "muted", name: e[2] };
+        const e = line.events[api.value(1)], look = lookOf(e[2]);
         const a = api.coord([e[3], e[0]]), b = api.coord([e[4], e[0]]), band = api.size([0, 1])[1], [top, share] = LANES[e[1]];
         const shape = clipRect({ x: a[0], y: a[1] - band / 2 + top * band, width: Math.max(b[0] - a[0], 0.6), height: share * band }, params.coordSys);
         if (!shape) return;
@@ -88,6 +93,7 @@ export function timelineSection(report: Report) {
   const groups: { name: string; color: string; kinds: string[]; why: string; waits?: boolean }[] = [
     { name: "backbone", color: "compute", kinds: both("backbone"), why: "layers of the language model" },
     { name: "vision encoder", color: "vision", kinds: both("vision"), why: "ViT over all tiles of the micro-batch" },
+    { name: "audio encoder", color: "vision", kinds: both("audio"), why: "encoder over the samples’ sound" },
     { name: "connector", color: "connector", kinds: both("connector"), why: "projection into the backbone’s width" },
     { name: "head and loss", color: "head", kinds: both("head"), why: "logits over the vocabulary, cross-entropy" },
     { name: "optimizer", color: "optimizer", kinds: ["optimizer"], why: "Adam on this rank’s shard" },
@@ -97,8 +103,13 @@ export function timelineSection(report: Report) {
     { name: "PP cool-down", color: "bubble", kinds: ["bubble_pp_cooldown"], why: "waits for the last gradients and the slowest stage", waits: true },
     { name: "PP other", color: "bubble", kinds: ["bubble_pp_other"], why: "stages of unequal length in the steady phase", waits: true },
     { name: "TP", color: "bubble", kinds: ["bubble_tp"], why: "all-reduce not hidden behind the GEMMs", waits: true },
+    { name: "EP", color: "bubble", kinds: ["bubble_ep"], why: "all-to-all not hidden behind the experts", waits: true },
+    { name: "CP", color: "bubble", kinds: ["bubble_cp"], why: "keys and values of other ranks arrive late", waits: true },
+    { name: "data wait", color: "data", kinds: ["data_wait"], why: "the loader is late", waits: true },
     { name: "alignment wait", color: "align", kinds: ["align_wait"], why: "visual tokens late for their micro-batch", waits: true },
   ];
+  const known = new Set(groups.flatMap((g) => g.kinds)), others = [...new Set(line.events.filter((e) => e[1] === "main").map((e) => e[2]))].filter((k) => !known.has(k));
+  if (others.length) groups.push({ name: "other", color: "muted", kinds: others, why: others.map((k) => lookOf(k).name).join(", ") });
   const classes = line.classes.map((_, c) => c);
   const mean = (g: { kinds: string[] }) => classes.reduce((a, c) => a + share(g.kinds, c) * line.classes[c].count, 0) / line.classes.reduce((a, c) => a + c.count, 0);
   const cell = (g: typeof groups[number], c: number) => {
@@ -107,6 +118,7 @@ export function timelineSection(report: Report) {
     return h("span", { class: worst ? "worst" : null }, x > 0 ? fixed(100 * x, 1) : "–");
   };
 
+  const present = groups.filter((g) => mean(g) > 0);
   return section("timeline", "One step, op by op", report.findings.timeline,
     h("div", { class: "timeline-bar" },
       legend([["compute", "backbone"], ["vision", "vision encoder"], ["connector", "connector"], ["head", "head, loss"], ["optimizer", "optimizer"], ["align", "alignment wait"], ["bubble", "bubble", "bubble"], ["comm", "TP"], ["pp", "PP"], ["gradient", "DP"], ["ink", "critical path", "line"]]),
@@ -118,6 +130,6 @@ export function timelineSection(report: Report) {
       ...classes.map((c) => ({ head: line.classes[c].name, unit: "%", numeric: true, cell: (g: typeof groups[number]) => cell(g, c) })),
       { head: "mean", unit: "%", numeric: true, sort: (g) => -mean(g), cell: (g) => h("b", null, fixed(100 * mean(g), 1)) },
       { head: "What it is", hide: "narrow", cell: (g) => h("span", { class: "cause" }, g.why) },
-    ], groups, { rowClass: (g) => (g.name === "DP all-gather" ? "sum-line" : "") }),
+    ], present, { rowClass: (g) => (g === present.find((x) => x.waits) ? "sum-line" : "") }),
     h("p", { class: "note" }, "Each column adds up to 100 % of the step. Grey rows are bubbles by Optimus’ names: the compute lane stands still for that cause. Bold: the rank class that waits longest."));
 }
