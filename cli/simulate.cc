@@ -4,6 +4,7 @@
 #include "cli/io.h"
 #include "cli/version.h"
 #include "sim/core/units.h"
+#include "sim/study/point.h"
 
 namespace aurum {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "reports/grid.h"
+#include "reports/text.h"
 #include "reports/timeline.h"
 #include "sim/core/units.h"
 

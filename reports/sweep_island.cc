@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "reports/grid.h"
+#include "reports/text.h"
 #include "sim/core/units.h"
 #include "sim/study/evaluate.h"
 #include "sim/study/figures.h"

@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "reports/grid.h"
+#include "reports/text.h"
 
 namespace aurum {
 namespace {
