@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <set>
 
 #include "reports/grid.h"
 #include "reports/text.h"
@@ -281,9 +282,14 @@ SweepSection MakeSweepSection(const StudyInfo& info, const std::vector<StudyPoin
   }
 
   // α and β over everything that succeeded, the operating points included.
+  // A model without some subnetwork spends nothing in it.
+  std::set<std::string> known;
+  for (const Entry& entry : entries) {
+    for (const std::string& module : ModulesOf(entry.own)) known.insert(module);
+  }
+  const std::vector<std::string> modules(known.begin(), known.end());
   std::vector<GoldenRow> rows;
   for (const Entry& entry : entries) {
-    const std::vector<std::string> modules = ModulesOf(entry.own);
     for (const StudyPoint* p : entry.points) {
       if (p != nullptr && p->ok) rows.push_back(RowOf(*p, modules));
     }
