@@ -68,7 +68,7 @@ TEST_CASE("a whole island has every section, its figures and their intervals") {
   CHECK(Has(text, "| activations | 43.00 | 68.3 % |"));
   CHECK(Has(text,
             "14.6 GFLOP/token, 24.3 GB/s, AlignRatio 0.86 | 1.90 s | 1.80 s | ✓ -5.3 % | 1.25 s | "
-            "180 ms | 250 ms | 120 ms | **compute** |"));
+            "180 ms | 250 ms | 120 ms | **pipeline** |"));
   CHECK(Has(text, "`aurum report run.db -o report.html`"));
   CHECK(text == MarkdownReport(Fixture()));
   CheckTables(text);

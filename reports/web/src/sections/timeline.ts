@@ -11,6 +11,7 @@ const KINDS: Record<string, Look> = {
   audio_forward: { name: "audio encoder, forward", color: "vision", soft: true, short: "A" }, audio_backward: { name: "audio encoder, backward", color: "vision", short: "A′", ink: "on-vision" },
   connector_forward: { name: "connector, forward", color: "connector", soft: true }, connector_backward: { name: "connector, backward", color: "connector" },
   backbone_forward: { name: "backbone, forward", color: "compute", soft: true, short: "F" }, backbone_backward: { name: "backbone, backward", color: "compute", short: "B" },
+  backbone_decode: { name: "backbone, decode", color: "compute", short: "D" }, host: { name: "host", color: "data" },
   head_forward: { name: "head and loss, forward", color: "head", soft: true, short: "H" }, head_backward: { name: "head, backward", color: "head", short: "H′" },
   optimizer: { name: "optimizer", color: "optimizer", short: "Adam" }, align_wait: { name: "alignment wait", color: "align" }, data_wait: { name: "data wait", color: "data" },
   tp_all_reduce: { name: "TP all-reduce", color: "comm" }, pp_send_recv: { name: "PP send/receive", color: "pp" },
@@ -91,17 +92,19 @@ export function timelineSection(report: Report) {
   const share = (kinds: string[], c: number) => line.events.reduce((a, e) => (e[0] === c && e[1] === "main" && kinds.includes(e[2]) ? a + e[4] - e[3] : a), 0) / step;
   const both = (module: string) => [`${module}_forward`, `${module}_backward`];
   const groups: { name: string; color: string; kinds: string[]; why: string; waits?: boolean }[] = [
-    { name: "backbone", color: "compute", kinds: both("backbone"), why: "layers of the language model" },
+    { name: "backbone", color: "compute", kinds: [...both("backbone"), "backbone_decode"], why: "layers of the language model" },
     { name: "vision encoder", color: "vision", kinds: both("vision"), why: "ViT over all tiles of the micro-batch" },
     { name: "audio encoder", color: "vision", kinds: both("audio"), why: "encoder over the samples’ sound" },
     { name: "connector", color: "connector", kinds: both("connector"), why: "projection into the backbone’s width" },
     { name: "head and loss", color: "head", kinds: both("head"), why: "logits over the vocabulary, cross-entropy" },
+    { name: "host", color: "data", kinds: ["host"], why: "work of the CPU that the GPU waits for" },
     { name: "optimizer", color: "optimizer", kinds: ["optimizer"], why: "Adam on this rank’s shard" },
     { name: "DP all-gather", color: "bubble", kinds: ["bubble_dp_all_gather"], why: "parameters updated on other ranks arrive", waits: true },
     { name: "DP reduce-scatter", color: "bubble", kinds: ["bubble_dp_reduce_scatter"], why: "gradients leave after the last backward", waits: true },
     { name: "PP warm-up", color: "bubble", kinds: ["bubble_pp_warmup"], why: "waits for the first activations or gradients", waits: true },
     { name: "PP cool-down", color: "bubble", kinds: ["bubble_pp_cooldown"], why: "waits for the last gradients and the slowest stage", waits: true },
     { name: "PP other", color: "bubble", kinds: ["bubble_pp_other"], why: "stages of unequal length in the steady phase", waits: true },
+    { name: "PP transfer", color: "bubble", kinds: ["pp_send_recv"], why: "activations or gradients on their way between stages", waits: true },
     { name: "TP", color: "bubble", kinds: ["bubble_tp"], why: "all-reduce not hidden behind the GEMMs", waits: true },
     { name: "EP", color: "bubble", kinds: ["bubble_ep"], why: "all-to-all not hidden behind the experts", waits: true },
     { name: "CP", color: "bubble", kinds: ["bubble_cp"], why: "keys and values of other ranks arrive late", waits: true },
