@@ -2,7 +2,7 @@
 
 A code is written as a number where it is thrown: in a call or an initialiser of something whose name says that it fails
 (ThrowInput(201, ...), reader.Fail(103, ...), Infeasible(reader, 311, ...), Problem{701, ...}, Warn(...)) as the first or second
-argument, or in an assignment to `code`. Run from the root of the source tree.
+argument, or in an assignment to `code`; or it is written as text ("W1750"). Run from the root of the source tree.
 """
 
 import pathlib
@@ -12,11 +12,12 @@ import sys
 ROOMS = ["sim", "models", "topologies", "calibrate", "real", "reports", "cli"]
 CALL = re.compile(
     r"\b\w*(?:[Ff]ail|[Tt]hrow|[Ww]arn|[Ii]nfeasible|[Pp]roblem|[Ee]rror|[Rr]eject|[Rr]efuse|[Dd]iagnos)\w*\s*[({]"
-    r"(?:[^(),;\"]*,)?\s*\{?\s*(\d{3,4})\s*,"
+    r"\s*(?:\{?\s*(\d{1,4})|[^(),;\"]*?,\s*(\d{1,4}))\s*,"
 )
 # A catalogue's own "no such name": the code stands behind the folder.
 OPENED = re.compile(r"\bOpenFromCatalogue\([^;]*?,\s*(\d{3})\s*,")
 ASSIGNED = re.compile(r"\bcode\s*=(?!=)([^;]*);")
+TEXT = re.compile(r"\"[EW](\d{4})\"")
 NUMBER = re.compile(r"(?<![\w.])\d{3,4}(?![\w.])")
 ROW = re.compile(r"^\| ([EW])(\d{4}) \| (.+?) \| (.+?) \|$")
 
@@ -32,7 +33,7 @@ def thrown_codes():
             if path.suffix not in (".h", ".cc", ".cu") or "node_modules" in path.parts:
                 continue
             text = without_comments(path.read_text(encoding="utf-8"))
-            numbers = CALL.findall(text) + OPENED.findall(text) + [n for value in ASSIGNED.findall(text) for n in NUMBER.findall(value)]
+            numbers = [first or second for first, second in CALL.findall(text)] + TEXT.findall(text) + OPENED.findall(text) + [n for value in ASSIGNED.findall(text) for n in NUMBER.findall(value)]
             for number in numbers:
                 places.setdefault(int(number), str(path))
     return places
