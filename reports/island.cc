@@ -211,7 +211,7 @@ Json SensitivitiesJson(const Evaluation& e, const JsonDocument& document, InputC
   };
   const double flops = e.program.own_flops_per_token * e.program.flops_scale / kGiga;
   // 10 % more FLOP/s is the same work in 1/1.1 of the kernel time.
-  add("GPU FLOP/s (GEMM and attention)", e.scenario.profile->device.peak_bf16_flops / kTera, "TFLOP/s", "what_if.flops_gflop_per_token", flops / 1.1, flops / 0.9);
+  add("GPU FLOP/s", e.scenario.profile->device.peak_bf16_flops / kTera, "TFLOP/s", "what_if.flops_gflop_per_token", flops / 1.1, flops / 0.9);
   double nvlink = 0, pcie = 0, network = 0;
   for (const Link& link : e.scenario.cluster->links()) {
     double& most = link.kind == LinkKind::kNvLink ? nvlink : link.kind == LinkKind::kNetwork ? network : pcie;
@@ -274,7 +274,7 @@ Json EvaluationIsland(const Evaluation& e, const JsonDocument& document, InputCa
   for (std::size_t i = 1; i < heaviest.at_peak.size(); ++i) {
     if (heaviest.at_peak[i] > heaviest.at_peak[largest]) largest = i;
   }
-  findings.Set("memory", fmt::format("The peak comes at {}; {} take {:.0f} % of it.", heaviest.at, MemoryComponentName(static_cast<MemoryComponent>(largest)),
+  findings.Set("memory", fmt::format("The peak comes at {}; the largest part is {}, {:.0f} % of it.", heaviest.at, MemoryComponentName(static_cast<MemoryComponent>(largest)),
                                      100 * heaviest.at_peak[largest] / heaviest.peak_bytes));
   findings.Set("sensitivity", comm / step < 0.05 ? fmt::format("Faster links buy little here: {:.1f} % of the step is exposed communication.", 100 * comm / step)
                                                  : fmt::format("{:.0f} % of the step is exposed communication.", 100 * comm / step));

@@ -133,7 +133,13 @@ Json StudyIsland(const std::string& path, InputCache* cache, const ReportOrigin&
     findings.Set("plans", answer);
   }
   island.Set("answer", answer);
-  island.Set("hardware", golden ? "the clusters of the sweep" : text("cluster"));
+  std::string hardware = text("cluster");
+  for (const Axis& axis : info.axes) {
+    if (AxisPointer(axis.path) != "/cluster") continue;
+    hardware.clear();
+    for (const Json& value : axis.values) hardware += (hardware.empty() ? "" : ", ") + (value.IsString() ? value.AsString() : value.Dump());
+  }
+  island.Set("hardware", hardware);
   island.Set("command", origin.command);
   Json facts = Json::Array();
   const auto fact = [&](const std::string& name, const std::string& value) { facts.Append(Json::Array({Json(name), Json(value)})); };

@@ -200,7 +200,9 @@ Json TimelineJson(const Evaluation& e) {
     entry.Set("name", rank_class.name);
     entry.Set("ranks", std::to_string(rank_class.first_gpu) + "–" + std::to_string(rank_class.first_gpu + rank_class.count - 1));
     entry.Set("count", rank_class.count);
-    entry.Set("layers", rank_class.layers);
+    // "layers 0-31": the lane has no room for the modules' names, which its colours tell.
+    const std::size_t layers = rank_class.layers.rfind("layers ");
+    entry.Set("layers", layers == std::string::npos ? rank_class.layers : rank_class.layers.substr(layers));
     classes.Append(std::move(entry));
   }
   out.Set("classes", std::move(classes));

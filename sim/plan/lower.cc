@@ -603,7 +603,7 @@ class Lowering {
     if (stage == 0) {
       for (std::size_t i = 0; i + 1 < s_.model->modules.size(); ++i) c.layers += s_.model->modules[i].name + ", ";
     }
-    c.layers += "backbone layers " + std::to_string(st.first_layer) + "-" + std::to_string(st.last_layer);
+    c.layers += s_.model->Backbone().name + " layers " + std::to_string(st.first_layer) + "-" + std::to_string(st.last_layer);
     double optimized = 0;
     DecideOverlap(stage);
     tp_.emplace_back();

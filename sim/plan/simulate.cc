@@ -7,16 +7,6 @@
 namespace aurum {
 namespace {
 
-// The op whose end let `op` start, among those on other streams; preferring the one that ended last, then the first id.
-OpId Releaser(const OpGraph& graph, const Schedule& schedule, OpId op) {
-  OpId best = op;
-  for (const OpId before : graph.predecessors(op)) {
-    if (graph.stream(before) == graph.stream(op)) continue;
-    if (best == op || schedule.end[before] > schedule.end[best]) best = before;
-  }
-  return best;
-}
-
 GapCause CommunicationCause(const OpInfo& info) {
   switch (info.kind) {
     case OpKind::kTpCollective: return GapCause::kTp;
@@ -27,57 +17,56 @@ GapCause CommunicationCause(const OpInfo& info) {
   }
 }
 
-// Walks back from the op that ended the gap and splits the gap among the ops that were waited for: the stretch in which the
-// releasing communication ran belongs to it; what lies before belongs to whatever that communication waited for, at last to
-// another stage's compute, which makes it a pipeline bubble.
+// Walks back from the op that ended a gap, always to the predecessor that ended last: the stretch in which a communication ran
+// belongs to it, what lies before belongs to whatever that communication waited for, at last to another stage's compute, which
+// makes it a pipeline bubble.
 class GapSplitter {
  public:
   GapSplitter(const Program& program, const Schedule& schedule) : program_(program), schedule_(schedule) {}
 
-  void Split(OpId waiting, Time start, Time end, GapCause bubble, int micro_batch, std::vector<Gap>* gaps) const {
+  void Split(OpId waiting, Time start, Time end, GapCause bubble, std::vector<Gap>* gaps) const {
+    const int micro_batch = program_.info[waiting].micro_batch;
+    const std::uint16_t rank_class = program_.info[waiting].rank_class;
     std::vector<Gap> found;
     OpId op = waiting;
     Time upper = end;
     while (upper > start) {
-      const OpId before = Releaser(program_.graph, schedule_, op);
-      if (before == op || program_.info[before].lane == Lane::kMain) {
+      const OpId before = LastToEnd(op, op == waiting);
+      if (before == op || (program_.info[before].lane == Lane::kMain && program_.info[before].rank_class == rank_class)) {
+        found.push_back({start, upper, CommunicationCause(program_.info[op]), micro_batch});
+        break;
+      }
+      if (program_.info[before].lane == Lane::kMain) {
         found.push_back({start, upper, bubble, micro_batch});
         break;
       }
       const Time from = std::max(schedule_.start[before], start);
       if (from < upper) found.push_back({from, upper, CommunicationCause(program_.info[before]), micro_batch});
       upper = from;
-      if (upper <= start) break;
-      // The communication itself waited: for its own stream (a queue of collectives) or for data.
-      OpId next = before;
-      const OpGraph& graph = program_.graph;
-      for (const OpId p : graph.predecessors(before)) {
-        if (next == before || schedule_.end[p] > schedule_.end[next]) next = p;
-      }
-      if (next == before) {
-        found.push_back({start, upper, CommunicationCause(program_.info[before]), micro_batch});
-        break;
-      }
-      if (program_.info[next].lane == Lane::kMain) {
-        found.push_back({start, upper, bubble, micro_batch});
-        break;
-      }
-      const Time begin = std::max(schedule_.start[next], start);
-      if (begin < upper) found.push_back({begin, upper, CommunicationCause(program_.info[next]), micro_batch});
-      upper = begin;
-      op = next;
+      op = before;
     }
-    std::reverse(found.begin(), found.end());
-    for (const Gap& gap : found) {
-      if (!gaps->empty() && gaps->back().end == gap.start && gaps->back().cause == gap.cause && gaps->back().micro_batch == gap.micro_batch) {
-        gaps->back().end = gap.end;
+    for (auto gap = found.rbegin(); gap != found.rend(); ++gap) {
+      if (!gaps->empty() && gaps->back().end == gap->start && gaps->back().cause == gap->cause && gaps->back().micro_batch == gap->micro_batch) {
+        gaps->back().end = gap->end;
       } else {
-        gaps->push_back(gap);
+        gaps->push_back(*gap);
       }
     }
   }
 
  private:
+  // The predecessor whose end let `op` start (ties: the first); `op` itself if it has none. The op that waits was not held
+  // up by its own stream, which was idle.
+  OpId LastToEnd(OpId op, bool other_streams) const {
+    const OpGraph& graph = program_.graph;
+    OpId last = op;
+    for (const OpId before : graph.predecessors(op)) {
+      if (other_streams && graph.stream(before) == graph.stream(op)) continue;
+      if (last == op || schedule_.end[before] > schedule_.end[last]) last = before;
+    }
+    return last;
+  }
+
   const Program& program_;
   const Schedule& schedule_;
 };
@@ -133,7 +122,7 @@ Outcome Simulate(const Program& program, Level level, const Cluster& cluster) {
       GapCause bubble = GapCause::kPpOther;
       if (!computed[c]) bubble = GapCause::kPpWarmup;
       if (info.kind == OpKind::kOptimizer) bubble = GapCause::kPpCooldown;
-      splitter.Split(op, busy_until[c], schedule.start[op], bubble, info.micro_batch, &outcome.gaps[c]);
+      splitter.Split(op, busy_until[c], schedule.start[op], bubble, &outcome.gaps[c]);
     }
     busy_until[c] = std::max(busy_until[c], schedule.end[op]);
     computed[c] = computed[c] || info.kind == OpKind::kForward;
