@@ -1,0 +1,36 @@
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/plan/scenario.h"
+#include "sim/study/evaluate.h"
+
+namespace aurum {
+
+// Scenario documents for tests: a shipped one, or one made of a text, with changes ("plan.pp=4").
+inline JsonDocument Changed(JsonDocument document, const std::vector<std::string>& changes) {
+  for (const std::string& change : changes) ApplyOverride(&document, change);
+  return document;
+}
+inline JsonDocument Shipped(const std::string& name, const std::vector<std::string>& changes = {}) {
+  return Changed(ReadJsonFile("scenarios/" + name + ".json"), changes);
+}
+inline Evaluation EvaluateDocument(const JsonDocument& document, Level level = Level::kAnalytic) {
+  static InputCache cache(".");
+  return Evaluate(ReadScenario(document, &cache), level);
+}
+
+inline std::vector<std::string> ShippedScenarios() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("scenarios")) {
+    if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace aurum
