@@ -29,7 +29,7 @@ namespace aurum {
 namespace {
 
 constexpr int kAlternations = 10;
-constexpr int kFolds = 5;
+constexpr std::size_t kFolds = 5;
 constexpr int kLeastRowsPerHeadDim = 8;
 
 std::size_t FoldOf(const AttentionRow& row) {

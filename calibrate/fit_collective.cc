@@ -27,6 +27,7 @@ namespace aurum {
 namespace {
 
 constexpr std::size_t kLeastSizes = 6;
+constexpr double kFastest = 1e15;  // bytes/s: flat to within the resolution of any table
 
 double EnvelopeLoss(const std::vector<EnvelopeLine>& lines, const std::vector<SizedTime>& points) {
   CollectiveEnvelope envelope;
@@ -51,7 +52,6 @@ EnvelopeLine FitLine(const std::vector<SizedTime>& points, std::size_t begin, st
   const std::vector<double> x = FitRelative(design, measured);
   EnvelopeLine line;
   line.latency_s = x[0];
-  constexpr double kFastest = 1e15;  // bytes/s: flat to within the resolution of any table
   line.bytes_per_s = x[1] > 1 / kFastest ? 1 / x[1] : kFastest;
   return line;
 }

@@ -22,7 +22,7 @@ namespace {
 constexpr double kInputBytes = 2;
 constexpr double kOutputBytes = 2;
 constexpr int kAlternations = 12;
-constexpr int kFolds = 5;
+constexpr std::size_t kFolds = 5;
 constexpr std::size_t kLeastRows = 10;
 
 // Tiles of CUTLASS and cuBLAS kernels for tensor cores. Efficiency here is only where the fit
@@ -86,6 +86,7 @@ GemmModel FitPlain(const std::vector<GemmRow>& rows, int sm_count, const std::st
   GemmModel best = start;
   double best_loss = std::numeric_limits<double>::infinity();
   std::vector<double> measured;
+  measured.reserve(rows.size());
   for (const GemmRow& row : rows) measured.push_back(row.seconds);
   for (int round = 0; round < kAlternations; ++round) {
     DesignMatrix design(4);  // t0, 1/R, k_half/R, 1/B

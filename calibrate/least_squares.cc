@@ -11,6 +11,7 @@ namespace aurum {
 namespace {
 
 constexpr int kReweightings = 6;
+constexpr double kGolden = 0.6180339887498949;
 constexpr double kErrorFloor = 0.01;  // below 1 % an error counts as a square again
 
 }  // namespace
@@ -132,7 +133,6 @@ double MinimizeOnInterval(double low, double high, int grid, int refinements,
   }
   double left = std::max(low, best - step);
   double right = std::min(high, best + step);
-  constexpr double kGolden = 0.6180339887498949;
   for (int i = 0; i < refinements; ++i) {
     const double a = right - kGolden * (right - left);
     const double b = left + kGolden * (right - left);

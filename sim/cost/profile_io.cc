@@ -14,6 +14,7 @@ namespace {
 constexpr const char* kSchema = "aurum.profile/1";
 constexpr double kMax = 1e30;
 constexpr double kTiny = 1e-12;
+constexpr std::int64_t kMany = std::int64_t{1} << 30;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 const std::vector<DType> kDTypes = {DType::kBf16, DType::kFp16, DType::kFp8, DType::kFp32};
@@ -32,13 +33,13 @@ Provenance ReadProvenance(ObjectReader* reader) {
 
 std::vector<std::string> KindNames() {
   std::vector<std::string> names;
+  names.reserve(kKinds.size());
   for (const CollectiveKind kind : kKinds) names.push_back(CollectiveName(kind));
   return names;
 }
 
 FitQuality ReadQuality(ObjectReader reader) {
   FitQuality quality;
-  constexpr std::int64_t kMany = std::int64_t{1} << 30;
   quality.method = reader.String("method");
   quality.provenance = ReadProvenance(&reader);
   quality.source = reader.String("source");

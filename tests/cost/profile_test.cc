@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -206,8 +207,8 @@ TEST_CASE("every profile: positive, finite and never falling in any size") {
     CheckRises(sizes, [&](double s) { return p.DecodeAttentionSeconds(8, s, 1024, 128); });
     CheckRises(sizes, [&](double s) { return p.DecodeAttentionSeconds(8, 8, s, 128); });
     CheckRises(Sizes(1e9), [&](double s) { return p.MemoryBoundSeconds(s); });
-    for (const auto& [key, envelope] : p.collectives) {
-      CheckRises(Sizes(1e9), [&](double s) { return EnvelopeSeconds(envelope, s); });
+    for (const auto& entry : p.collectives) {
+      CheckRises(Sizes(1e9), [&](double s) { return EnvelopeSeconds(entry.second, s); });
     }
   }
 }
