@@ -155,7 +155,8 @@ TEST_CASE("one slow point neither holds back the others nor reorders anything") 
   // store waited for it.
   const auto evaluate = [&](const JsonDocument& point) {
     const bool slow = point.root.Find("a")->AsInteger() == 2;
-    for (int i = 0; slow && !slow_may_end && i < 60'000; ++i) {
+    for (int i = 0; slow && !slow_may_end; ++i) {
+      if (i == 60'000) throw std::runtime_error("nothing was stored beyond the slow point");
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return figures(point);
@@ -166,8 +167,7 @@ TEST_CASE("one slow point neither holds back the others nor reorders anything") 
     if (progress.committed > 100) slow_may_end = true;
   };
   Store store = Store::Open(scratch.File("two.db"), study);
-  const SweepSummary summary = RunSweep(study.scenario, study.axes, evaluate, options, &store);
-  CHECK(summary.elapsed_s < 30);
+  CHECK(RunSweep(study.scenario, study.axes, evaluate, options, &store).ok == 300);
   Run(scratch.File("one.db"), study, figures, Jobs(1));
   CHECK((FileBytes(scratch.File("one.db")) == FileBytes(scratch.File("two.db"))));
 }
