@@ -35,7 +35,7 @@ class UnitMaker {
   void AddInput(const Share& share, std::vector<Unit>* units) const {
     const Module& m = *share.module;
     const double tokens = Tokens(share.batches);
-    if (tokens <= 0 && m.vocabulary == 0 && m.input.empty()) return;
+    if (m.vocabulary == 0 && m.input.empty() && m.embedding_parameters == 0) return;
     Unit unit = Base(share);
     for (const Linear& linear : m.input) {
       unit.first = Sum(unit.first, CostOfLinear(tokens * linear.repeats, static_cast<double>(linear.in), static_cast<double>(linear.out), context_));

@@ -1,0 +1,256 @@
+"""The command line from outside: exit codes, streams, error texts, identical bytes. Runs from the root of the source tree."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+AURUM = sys.argv.pop(1)
+SCENARIO = "scenarios/llava-1.6-7b-finetune-8xa100.json"
+
+
+def aurum(*words, **options):
+    environment = {**os.environ, "NO_COLOR": "1", **options.pop("env", {})}
+    return subprocess.run([AURUM, *words], capture_output=True, text=True, timeout=120, env=environment, **options)
+
+
+class Files(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return str(path)
+
+    def scenario(self, **changes):
+        data = json.loads(pathlib.Path(SCENARIO).read_text())
+        data.update(changes)
+        return self.write("scenario.json", json.dumps(data, indent=2))
+
+
+class Errors(Files):
+    def check(self, code, exit_code, help_part, *words):
+        ran = aurum(*words)
+        self.assertEqual(ran.returncode, exit_code, ran.stderr)
+        self.assertIn(f"error[{code}]", ran.stderr)
+        self.assertIn(help_part, ran.stderr)
+        self.assertEqual(ran.stdout, "", "nothing but data on standard output")
+        return ran.stderr
+
+    def test_unknown_key_with_suggestion(self):
+        data = json.loads(pathlib.Path(SCENARIO).read_text())
+        data["plan"]["micro_batchsize"] = 2
+        text = self.check("E0101", 3, "did you mean 'micro_batch_size'?", "simulate", self.write("s.json", json.dumps(data, indent=2)))
+        self.assertRegex(text, r"s\.json:\d+:\d+ \(/plan/micro_batchsize\)")
+
+    def test_wrong_type(self):
+        self.check("E0103", 3, "must be an integer", "simulate", SCENARIO, "--set", "plan.micro_batch_size=two")
+
+    def test_impossible_plan(self):
+        text = self.check("E0312", 4, "help: pp = 1", "simulate", SCENARIO, "--set", "plan.backbone.tp=8", "--set", "plan.backbone.pp=2")
+        self.assertIn("tp·pp = 16 does not divide the 8 GPUs", text)
+
+    def test_missing_file(self):
+        self.check("E0201", 3, "did you mean 'scenarios/golden-sweep.json'?", "simulate", "scenarios/golden-swep.json")
+
+    def test_not_json(self):
+        self.check("E0100", 3, "not valid JSON", "simulate", self.write("s.json", "hello"))
+        self.check("E0100", 3, "the file is empty", "simulate", self.write("s.json", ""))
+        self.check("E0100", 3, "not valid JSON", "simulate", self.write("s.json", bytes(range(256))))
+
+    def test_truncated_json_anywhere(self):
+        text = pathlib.Path(SCENARIO).read_text()
+        for end in range(0, len(text.rstrip()) - 1, 37):
+            ran = aurum("simulate", self.write("s.json", text[:end]))
+            self.assertEqual(ran.returncode, 3, text[:end])
+            self.assertIn("error[E0100]", ran.stderr)
+
+    def test_nan_negative_huge(self):
+        text = pathlib.Path(SCENARIO).read_text()
+        self.check("E0100", 3, "JSON has no NaN", "simulate", self.write("s.json", text.replace('"text_tokens": 512', '"text_tokens": NaN')))
+        self.check("E0107", 3, "it must lie in", "simulate", SCENARIO, "--set", "workload.global_batch_size=-8")
+        self.check("E0107", 3, "it must lie in", "simulate", SCENARIO, "--set", "workload.text_tokens=99999999999999")
+        self.check("E0100", 3, "too large", "simulate", self.write("s.json", text.replace('"text_tokens": 512', '"text_tokens": 1e999')))
+
+    def test_unknown_names_with_suggestion(self):
+        self.check("E0210", 3, "llava-1.6-7b", "simulate", SCENARIO, "--set", "model=llava-1.6-7")
+        self.check("E0220", 3, "8xa100-hgx", "simulate", SCENARIO, "--set", "cluster=8xa100-hgxx")
+        self.check("E0220", 3, "8xa100-hgx", "topology", "8xa100-hgxx")
+
+    def test_usage(self):
+        self.check("E0001", 2, "did you mean 'simulate'?", "simulat", SCENARIO)
+        self.check("E0001", 2, "aurum simulate --help", "simulate")
+        self.check("E0106", 2, "path=value", "simulate", SCENARIO, "--set", "nothing")
+        self.assertEqual(aurum().returncode, 2)
+
+    def test_does_not_fit(self):
+        ran = aurum("simulate", "scenarios/llama-2-7b-1x4090.json", "--json")
+        self.assertEqual(ran.returncode, 4)
+        self.assertIn("error[E0401]", ran.stderr)
+        self.assertFalse(json.loads(ran.stdout)["fits"], "the answer is there all the same")
+
+    def test_errors_are_json_too(self):
+        ran = aurum("simulate", SCENARIO, "--json", "--set", "plan.backbone.tp=3")
+        error = json.loads(ran.stdout)["error"]
+        self.assertEqual((error["code"], error["pointer"]), ("E0311", "/plan/backbone/tp"))
+
+    def test_output_that_cannot_be_written_leaves_nothing(self):
+        self.check("E0204", 3, "folder exists", "simulate", SCENARIO, "-o", str(self.folder / "none" / "r.json"))
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+
+class Results(Files):
+    def test_json_is_alone_on_stdout_and_identical(self):
+        one, two = aurum("simulate", SCENARIO, "--json"), aurum("simulate", SCENARIO, "--json")
+        self.assertEqual(one.returncode, 0, one.stderr)
+        self.assertEqual(one.stdout, two.stdout)
+        result = json.loads(one.stdout)
+        self.assertEqual(result["schema"], "aurum.result/1")
+        self.assertAlmostEqual(sum(result["time"].values()), result["step_time_s"], places=9)
+
+    def test_every_format(self):
+        for form, part in (("table", "step time"), ("json", '"step_time_s"'), ("jsonl", '"step_time_s"'), ("csv", "step_time_s,"), ("md", "| ---")):
+            ran = aurum("simulate", SCENARIO, "--format", form)
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.assertIn(part, ran.stdout)
+
+    def test_hardware_moves_the_result_as_physics_says(self):
+        def step(*changes):
+            words = [w for change in changes for w in ("--set", change)]
+            return json.loads(aurum("simulate", SCENARIO, "--json", *words).stdout)["step_time_s"]
+
+        base = step()
+        self.assertLess(step("cluster=8xh100-hgx"), base)
+        self.assertGreater(step("what_if.nvlink_factor=0.02"), base)
+        self.assertLessEqual(step("what_if.nvlink_factor=2"), base)
+        self.assertLess(step("cluster=32xa100-hdr"), base)
+
+    def test_dry_run_and_version_and_list(self):
+        self.assertEqual(aurum("simulate", SCENARIO, "--dry-run").returncode, 0)
+        self.assertIn("aurum ", aurum("--version").stdout)
+        self.assertIn("llava-1.6-7b", json.loads(aurum("list", "models", "--json").stdout)["models"])
+
+    def test_formula(self):
+        result = json.loads(aurum("formula", SCENARIO, "--json").stdout)
+        self.assertEqual([t["module"] for t in result["terms"]], ["vision", "connector", "backbone"])
+        self.assertIn("critical_path", aurum("formula", SCENARIO).stdout)
+
+    def test_topology(self):
+        self.assertIn("NVLink", aurum("topology", "8xh100-hgx").stdout)
+        path = json.loads(aurum("topology", "32xa100-hdr", "--path", "0", "9", "--json").stdout)
+        self.assertTrue(path)
+        self.assertEqual(aurum("topology", "8xh100-hgx", "--path", "0", "8").returncode, 2)
+
+    def test_import(self):
+        config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 11008, "num_attention_heads": 32,
+                  "num_hidden_layers": 32, "num_key_value_heads": 32, "vocab_size": 32000, "tie_word_embeddings": False}
+        model = self.write("model.json", "")
+        ran = aurum("import", "hf", self.write("config.json", json.dumps(config)), "-o", model)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertIn("parameters", ran.stderr)
+        again = aurum("simulate", "scenarios/llama-2-7b-1x4090.json", "--json", "--set", f"model={model}")
+        named = aurum("simulate", "scenarios/llama-2-7b-1x4090.json", "--json")
+        self.assertEqual(json.loads(again.stdout)["step_time_s"], json.loads(named.stdout)["step_time_s"])
+        config["model_type"], config["architectures"] = "lama", ["LamaForCausalLM"]
+        ran = aurum("import", "hf", self.write("config.json", json.dumps(config)))
+        self.assertEqual(ran.returncode, 3)
+        self.assertIn("error[E0601]", ran.stderr)
+
+
+class Sweeps(Files):
+    VARY = ("--vary", "what_if.comm_bw_gb_per_s=10:160:*2", "--vary", "plan.micro_batch_size=1,2,4", "--vary", "cluster=8xa100-hgx,8xh100-hgx")
+
+    def sweep(self, name, *words):
+        return aurum("sweep", SCENARIO, *self.VARY, "-o", str(self.folder / name), *words)
+
+    def test_threads_and_runs_give_identical_bytes(self):
+        for name, jobs in (("one.db", "1"), ("two.db", "2"), ("again.db", "2")):
+            ran = self.sweep(name, "-j", jobs)
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+        first = (self.folder / "one.db").read_bytes()
+        self.assertEqual(first, (self.folder / "two.db").read_bytes())
+        self.assertEqual(first, (self.folder / "again.db").read_bytes())
+        for kind in ("html", "md", "csv"):
+            reports = []
+            for name in ("one.db", "one.db"):
+                out = self.folder / f"report.{kind}"
+                self.assertEqual(aurum("report", str(self.folder / name), "-o", str(out)).returncode, 0)
+                reports.append(out.read_bytes())
+            self.assertEqual(reports[0], reports[1])
+
+    def test_a_second_run_finds_everything_there(self):
+        self.sweep("run.db")
+        ran = self.sweep("run.db")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertIn("30 were there already", ran.stderr)
+
+    def test_a_failing_point_stops_nothing(self):
+        ran = aurum("sweep", SCENARIO, "--vary", "model=llava-1.6-7b,nonsense", "--vary", "plan.backbone.tp=1,3", "-o", str(self.folder / "f.db"))
+        self.assertEqual(ran.returncode, 6, ran.stderr)
+        rows = dict(sqlite3.connect(self.folder / "f.db").execute("SELECT status, COUNT(*) FROM points GROUP BY status"))
+        self.assertEqual(rows, {"ok": 1, "infeasible": 1, "failed": 2})
+
+    def test_killed_and_resumed(self):
+        out = str(self.folder / "killed.db")
+        words = [AURUM, "sweep", "scenarios/golden-sweep.json", "--vary", "model=llava-1.6-7b", "--vary", "cluster=8xa100-hgx,8xh100-hgx", "-o", out, "-q"]
+        for _ in range(3):
+            child = subprocess.Popen(words)
+            time.sleep(0.4)
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+        self.assertEqual(subprocess.run(words, timeout=300).returncode, 0)
+        count, distinct = sqlite3.connect(out).execute("SELECT COUNT(*), COUNT(DISTINCT id) FROM points").fetchone()
+        self.assertEqual((count, distinct), (16000, 16000))
+
+    def test_what_is_no_study(self):
+        foreign = self.write("foreign.db", "not a database at all, but long enough to look like one" * 40)
+        ran = aurum("sweep", SCENARIO, *self.VARY, "-o", foreign)
+        self.assertEqual(ran.returncode, 3)
+        self.assertIn("error[E07", ran.stderr)
+        self.assertIn("not a database", pathlib.Path(foreign).read_text())
+        self.assertEqual(aurum("report", foreign, "-o", str(self.folder / "r.html")).returncode, 3)
+        self.assertEqual(aurum("sweep", SCENARIO, "-o", str(self.folder / "n.db")).returncode, 3)  # no axes
+
+    def test_json_lines(self):
+        ran = aurum("sweep", SCENARIO, *self.VARY, "--format", "jsonl")
+        points = [json.loads(line) for line in ran.stdout.splitlines()]
+        self.assertEqual([p["point"] for p in points], list(range(30)))
+        self.assertTrue(all(p["step_time_s"] > 0 for p in points))
+
+
+class Reports(Files):
+    def test_a_result_and_its_scenario_make_the_same_page(self):
+        result = self.folder / "result.json"
+        aurum("simulate", SCENARIO, "--json", "-o", str(result))
+        ran = aurum("report", str(result), "--json")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        island = json.loads(ran.stdout)
+        self.assertAlmostEqual(island["verdict"]["step_time_s"], json.loads(result.read_text())["step_time_s"], places=4)
+        lanes = sorted((e for e in island["timeline"]["events"] if e[0] == 0 and e[1] == "main"), key=lambda e: e[3])
+        self.assertEqual(lanes[0][3], 0)
+        for before, after in zip(lanes, lanes[1:]):
+            self.assertAlmostEqual(before[4], after[3], places=6, msg="the main lane has no holes")
+        self.assertAlmostEqual(lanes[-1][4], island["timeline"]["step_time_s"], places=6)
+
+    def test_every_scenario_has_a_report(self):
+        for scenario in sorted(pathlib.Path("scenarios").glob("*.json")):
+            ran = aurum("report", str(scenario), "-o", str(self.folder / "r.html"))
+            self.assertEqual(ran.returncode, 0, f"{scenario}: {ran.stderr}")
+
+    def test_unknown_kind(self):
+        ran = aurum("report", SCENARIO, "-o", str(self.folder / "r.pdf"))
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn(".html", ran.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
