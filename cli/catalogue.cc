@@ -18,13 +18,15 @@
 
 namespace aurum {
 
-ExitCode TopologyCommand(const Options& options, const std::string& name, const std::vector<int>& path) {
+ExitCode TopologyCommand(const Options& options, const std::string& name,
+                         const std::vector<int>& path) {
   const Cluster cluster = ReadCluster(OpenCluster(name, options.data_root));
   const bool json = options.format == Format::kJson || options.format == Format::kJsonLines;
   for (const int gpu : path) {
     if (gpu >= 0 && gpu < cluster.GpuCount()) continue;
     ThrowInput(510, "cluster '" + cluster.name + "' has no GPU " + std::to_string(gpu),
-               "GPUs are numbered 0 to " + std::to_string(cluster.GpuCount() - 1), ExitCode::kUsage);
+               "GPUs are numbered 0 to " + std::to_string(cluster.GpuCount() - 1),
+               ExitCode::kUsage);
   }
   if (json) {
     const Json out = path.empty() ? ClusterJson(cluster) : PathJson(cluster, path[0], path[1]);
@@ -40,10 +42,13 @@ ExitCode TopologyCommand(const Options& options, const std::string& name, const 
 ExitCode ImportCommand(const Options& options, const std::string& kind, const std::string& file) {
   if (kind != "hf") {
     const std::string nearest = NearestName(kind, {"hf"});
-    ThrowInput(2, "unknown kind of import: '" + kind + "'", nearest.empty() ? "known: hf" : "did you mean '" + nearest + "'?", ExitCode::kUsage);
+    ThrowInput(2, "unknown kind of import: '" + kind + "'",
+               nearest.empty() ? "known: hf" : "did you mean '" + nearest + "'?", ExitCode::kUsage);
   }
   const Model model = ImportHuggingFace(ReadJsonFile(file));
-  Narrate(options, fmt::format("{}: {} parameters in {} modules", model.name, ShowNumber(static_cast<double>(ModelParameters(model))), model.modules.size()));
+  Narrate(options, fmt::format("{}: {} parameters in {} modules", model.name,
+                               ShowNumber(static_cast<double>(ModelParameters(model))),
+                               model.modules.size()));
   for (const std::string& line : model.assumed) Narrate(options, "assumed: " + line);
   for (const std::string& line : model.ignored) Narrate(options, "ignored: " + line);
   WriteOutput(options, WriteModel(model).Dump(2) + "\n");
@@ -61,7 +66,9 @@ ExitCode ListCommand(const Options& options, const std::string& what) {
   for (const auto& [kind, names] : all) kinds.push_back(kind);
   if (!what.empty() && std::find(kinds.begin(), kinds.end(), what) == kinds.end()) {
     const std::string nearest = NearestName(what, kinds);
-    ThrowInput(2, "nothing to list under '" + what + "'", nearest.empty() ? "models, clusters, profiles or stacks" : "did you mean '" + nearest + "'?",
+    ThrowInput(2, "nothing to list under '" + what + "'",
+               nearest.empty() ? "models, clusters, profiles or stacks"
+                               : "did you mean '" + nearest + "'?",
                ExitCode::kUsage);
   }
   Json out = Json::Object();
@@ -76,12 +83,14 @@ ExitCode ListCommand(const Options& options, const std::string& what) {
     out.Set(kind, std::move(array));
   }
   const bool json = options.format == Format::kJson || options.format == Format::kJsonLines;
-  WriteOutput(options, json ? out.Dump(options.format == Format::kJson ? 2 : -1) + "\n" : table.As(options.format));
+  WriteOutput(options, json ? out.Dump(options.format == Format::kJson ? 2 : -1) + "\n"
+                            : table.As(options.format));
   return ExitCode::kOk;
 }
 
 ExitCode VersionCommand(const Options& options) {
-  WriteOutput(options, fmt::format("aurum {}\ndevices: {}\ndata: {}\n", kToolVersion, AttachedDevices(), options.data_root));
+  WriteOutput(options, fmt::format("aurum {}\ndevices: {}\ndata: {}\n", kToolVersion,
+                                   AttachedDevices(), options.data_root));
   return ExitCode::kOk;
 }
 

@@ -10,9 +10,11 @@ namespace aurum {
 // One function per command. Each returns the exit code; bad input is thrown as InputError and reported by main.
 ExitCode SimulateCommand(const Options& options, const std::string& scenario);
 ExitCode FormulaCommand(const Options& options, const std::string& scenario);
-ExitCode SweepCommand(const Options& options, const std::string& scenario, const std::vector<std::string>& vary);
+ExitCode SweepCommand(const Options& options, const std::string& scenario,
+                      const std::vector<std::string>& vary);
 ExitCode ReportCommand(const Options& options, const std::vector<std::string>& inputs);
-ExitCode TopologyCommand(const Options& options, const std::string& cluster, const std::vector<int>& path);
+ExitCode TopologyCommand(const Options& options, const std::string& cluster,
+                         const std::vector<int>& path);
 ExitCode ImportCommand(const Options& options, const std::string& kind, const std::string& file);
 ExitCode ListCommand(const Options& options, const std::string& what);
 ExitCode VersionCommand(const Options& options);

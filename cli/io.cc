@@ -12,7 +12,9 @@ namespace {
 
 // Columns that a text takes on a terminal: code points, which is right for the characters that we print.
 std::size_t Width(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
 }
 
 std::string ThreeDigits(double value) {
@@ -35,7 +37,8 @@ std::string CsvCell(const std::string& text) {
 
 void WriteOutput(const Options& options, std::string_view text) {
   if (options.output.empty() || options.output == "-") {
-    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
+        std::fflush(stdout) != 0) {
       ThrowInput(204, "cannot write to standard output", "is the disk full, or the reader gone?");
     }
   } else {
@@ -65,12 +68,14 @@ JsonDocument OpenScenario(const Options& options, const std::string& file) {
     d.where = document.Locate(document.root, "");
     throw InputError(std::move(d));
   }
-  if (options.profile) SetPath(&document, "profile", Json(*options.profile), "--profile " + *options.profile);
+  if (options.profile)
+    SetPath(&document, "profile", Json(*options.profile), "--profile " + *options.profile);
   for (const std::string& assignment : options.set) ApplyOverride(&document, assignment);
   return document;
 }
 
-Table::Table(std::vector<std::string> header, std::string align) : header_(std::move(header)), align_(std::move(align)) {}
+Table::Table(std::vector<std::string> header, std::string align)
+    : header_(std::move(header)), align_(std::move(align)) {}
 
 void Table::Row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
 
@@ -90,7 +95,8 @@ std::string Table::Text() const {
     return out.substr(0, out.find_last_not_of(' ') + 1) + "\n";
   };
   std::string out;
-  const bool titled = std::any_of(header_.begin(), header_.end(), [](const std::string& cell) { return !cell.empty(); });
+  const bool titled = std::any_of(header_.begin(), header_.end(),
+                                  [](const std::string& cell) { return !cell.empty(); });
   if (titled) {
     out += line(header_);
     std::vector<std::string> rule;
@@ -144,7 +150,8 @@ std::string ShowSeconds(double seconds) {
 }
 
 std::string ShowBytes(double bytes) {
-  if (bytes >= 1024.0 * 1024 * 1024 || bytes == 0) return ThreeDigits(bytes / (1024.0 * 1024 * 1024)) + " GiB";
+  if (bytes >= 1024.0 * 1024 * 1024 || bytes == 0)
+    return ThreeDigits(bytes / (1024.0 * 1024 * 1024)) + " GiB";
   if (bytes >= 1024.0 * 1024) return ThreeDigits(bytes / (1024.0 * 1024)) + " MiB";
   return ThreeDigits(bytes / 1024.0) + " KiB";
 }
@@ -155,7 +162,8 @@ std::string ShowNumber(double value) {
   if (std::abs(value) < 1000) return ThreeDigits(value);
   const double scale = std::pow(10, std::floor(std::log10(std::abs(value))) - 3);
   std::string digits = fmt::format("{:.0f}", std::round(value / scale) * scale);
-  for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > (value < 0 ? 1 : 0); at -= 3) {
+  for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > (value < 0 ? 1 : 0);
+       at -= 3) {
     digits.insert(static_cast<std::size_t>(at), ",");
   }
   return digits;

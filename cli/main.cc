@@ -20,7 +20,8 @@ namespace {
 // Where the catalogues are: AURUM_DATA, else beside an installed binary (../share/aurum), else the source tree.
 std::string DataRoot(const char* argv0) {
   namespace fs = std::filesystem;
-  if (const char* given = std::getenv("AURUM_DATA"); given != nullptr && *given != '\0') return given;
+  if (const char* given = std::getenv("AURUM_DATA"); given != nullptr && *given != '\0')
+    return given;
   std::error_code error;
   fs::path self = fs::read_symlink("/proc/self/exe", error);
   if (error) self = argv0;
@@ -30,7 +31,11 @@ std::string DataRoot(const char* argv0) {
 }
 
 std::string Quoted(const std::string& word) {
-  const bool plain = !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./:,+@%") == std::string::npos;
+  const bool plain =
+      !word.empty() &&
+      word.find_first_not_of(
+          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./:,+@%") ==
+          std::string::npos;
   if (plain) return word;
   std::string out = "'";
   for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -44,7 +49,8 @@ std::string CommandHelp(const CLI::App& app, const std::vector<std::string>& wor
   for (const std::string& word : words) {
     if (word.empty() || word[0] == '-') continue;
     const std::string nearest = NearestName(word, names);
-    return nearest.empty() || nearest == word ? "aurum --help lists the commands" : "did you mean '" + nearest + "'?";
+    return nearest.empty() || nearest == word ? "aurum --help lists the commands"
+                                              : "did you mean '" + nearest + "'?";
   }
   return "aurum --help lists the commands";
 }
@@ -57,7 +63,8 @@ int Main(int argc, char** argv) {
   options.command_line = "aurum";
   for (const std::string& word : words) options.command_line += " " + Quoted(word);
 
-  CLI::App app{"Aurum: what would this multimodal training plan cost, and what limits it?", "aurum"};
+  CLI::App app{"Aurum: what would this multimodal training plan cost, and what limits it?",
+               "aurum"};
   app.require_subcommand(0, 1);
   app.option_defaults()->always_capture_default(false);
   bool version = false, json = false, no_progress = false;
@@ -66,44 +73,65 @@ int Main(int argc, char** argv) {
 
   const auto common = [&](CLI::App* command) {
     command->add_flag("--json", json, "one JSON document on standard output");
-    command->add_option("--format", format, "table, json, jsonl, csv or md")->check(CLI::IsMember({"table", "json", "jsonl", "csv", "md"}));
+    command->add_option("--format", format, "table, json, jsonl, csv or md")
+        ->check(CLI::IsMember({"table", "json", "jsonl", "csv", "md"}));
     command->add_option("-o,--output", options.output, "write here instead of standard output");
     command->add_flag("-q,--quiet", options.quiet, "no narration and no warnings");
-    command->add_option("--color", color, "auto, always or never (NO_COLOR is respected)")->check(CLI::IsMember({"auto", "always", "never"}));
+    command->add_option("--color", color, "auto, always or never (NO_COLOR is respected)")
+        ->check(CLI::IsMember({"auto", "always", "never"}));
   };
   const auto scenario_options = [&](CLI::App* command) {
-    command->add_option("--set", options.set, "path=value in the scenario, dotted or JSON pointer; repeatable")->allow_extra_args(false);
+    command
+        ->add_option("--set", options.set,
+                     "path=value in the scenario, dotted or JSON pointer; repeatable")
+        ->allow_extra_args(false);
     command->add_option("--profile", profile, "use this profile: a name or a file");
-    command->add_option("--level", level, "analytic (max-plus) or flow (events with max-min sharing)")->check(CLI::IsMember({"analytic", "flow"}));
-    command->add_option("--combine", combine, "of the golden formula: max, sum or critical_path")->check(CLI::IsMember({"max", "sum", "critical_path"}));
-    command->add_option("--alpha", options.weights.alpha, "of the golden formula: exposed share of Comm")->check(CLI::Range(0.0, 1.0));
-    command->add_option("--beta", options.weights.beta, "of the golden formula: weight of P_align")->check(CLI::Range(0.0, 1e6));
+    command
+        ->add_option("--level", level, "analytic (max-plus) or flow (events with max-min sharing)")
+        ->check(CLI::IsMember({"analytic", "flow"}));
+    command->add_option("--combine", combine, "of the golden formula: max, sum or critical_path")
+        ->check(CLI::IsMember({"max", "sum", "critical_path"}));
+    command
+        ->add_option("--alpha", options.weights.alpha,
+                     "of the golden formula: exposed share of Comm")
+        ->check(CLI::Range(0.0, 1.0));
+    command->add_option("--beta", options.weights.beta, "of the golden formula: weight of P_align")
+        ->check(CLI::Range(0.0, 1e6));
   };
 
   std::string scenario, cluster, what, kind, file;
   std::vector<std::string> vary, inputs;
   std::vector<int> path;
 
-  CLI::App* simulate = app.add_subcommand("simulate", "one step: time, throughput, memory, what limits it");
+  CLI::App* simulate =
+      app.add_subcommand("simulate", "one step: time, throughput, memory, what limits it");
   simulate->add_option("scenario", scenario, "scenario file")->required();
   simulate->add_flag("--dry-run", options.dry_run, "validate only");
   common(simulate);
   scenario_options(simulate);
 
-  CLI::App* sweep = app.add_subcommand("sweep", "all points of the scenario's axes into a database; an interrupted one goes on");
+  CLI::App* sweep = app.add_subcommand(
+      "sweep", "all points of the scenario's axes into a database; an interrupted one goes on");
   sweep->add_option("scenario", scenario, "scenario file")->required();
-  sweep->add_option("--vary", vary, "path=a,b,c or path=lo:hi:step or path=lo:hi:*factor; repeatable")->allow_extra_args(false);
-  sweep->add_option("-j,--jobs", options.jobs, "threads (default: one per core)")->check(CLI::Range(0, 4096));
+  sweep
+      ->add_option("--vary", vary,
+                   "path=a,b,c or path=lo:hi:step or path=lo:hi:*factor; repeatable")
+      ->allow_extra_args(false);
+  sweep->add_option("-j,--jobs", options.jobs, "threads (default: one per core)")
+      ->check(CLI::Range(0, 4096));
   sweep->add_flag("--dry-run", options.dry_run, "validate and count the points only");
   sweep->add_flag("--no-progress", no_progress, "no progress line");
   common(sweep);
   scenario_options(sweep);
 
-  CLI::App* report = app.add_subcommand("report", "a report of results, a sweep or a scenario: .html, .md or .csv");
-  report->add_option("inputs", inputs, "RUN.db, RESULT.json or SCENARIO.json; several are joined")->required();
+  CLI::App* report = app.add_subcommand(
+      "report", "a report of results, a sweep or a scenario: .html, .md or .csv");
+  report->add_option("inputs", inputs, "RUN.db, RESULT.json or SCENARIO.json; several are joined")
+      ->required();
   common(report);
 
-  CLI::App* formula = app.add_subcommand("formula", "the golden formula's terms beside the simulation");
+  CLI::App* formula =
+      app.add_subcommand("formula", "the golden formula's terms beside the simulation");
   formula->add_option("scenario", scenario, "scenario file")->required();
   common(formula);
   scenario_options(formula);
@@ -118,7 +146,8 @@ int Main(int argc, char** argv) {
   import_command->add_option("file", file, "the file to read")->required();
   common(import_command);
 
-  CLI::App* list = app.add_subcommand("list", "names in the catalogue: models, clusters, profiles, stacks");
+  CLI::App* list =
+      app.add_subcommand("list", "names in the catalogue: models, clusters, profiles, stacks");
   list->add_option("what", what, "models, clusters, profiles or stacks; all if left out");
   common(list);
 
@@ -132,16 +161,21 @@ int Main(int argc, char** argv) {
     d.code = 1;
     d.message = error.what();
     d.help = app.get_subcommands().empty() ? CommandHelp(app, words)
-                                           : "aurum " + app.get_subcommands().front()->get_name() + " --help shows what it takes";
+                                           : "aurum " + app.get_subcommands().front()->get_name() +
+                                                 " --help shows what it takes";
     PrintDiagnostic(options, d);
     return static_cast<int>(ExitCode::kUsage);
   }
 
   const char* no_color = std::getenv("NO_COLOR");
-  options.color_errors = color == "always" || (color == "auto" && (no_color == nullptr || *no_color == '\0') && isatty(STDERR_FILENO) != 0);
+  options.color_errors =
+      color == "always" ||
+      (color == "auto" && (no_color == nullptr || *no_color == '\0') && isatty(STDERR_FILENO) != 0);
   options.progress = !no_progress && !options.quiet;
   options.level = level == "flow" ? Level::kFlow : Level::kAnalytic;
-  options.weights.combine = combine == "sum" ? Combine::kSum : combine == "critical_path" ? Combine::kCriticalPath : Combine::kMax;
+  options.weights.combine = combine == "sum"             ? Combine::kSum
+                            : combine == "critical_path" ? Combine::kCriticalPath
+                                                         : Combine::kMax;
   if (!profile.empty()) options.profile = profile;
   if (json || format == "json") options.format = Format::kJson;
   if (format == "jsonl") options.format = Format::kJsonLines;
@@ -190,7 +224,10 @@ int main(int argc, char** argv) {
   try {
     return aurum::Main(argc, argv);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "error[E0000]: internal error: %s\nhelp: this is a fault of Aurum, not of your input; please report the command and its files\n", error.what());
+    std::fprintf(stderr,
+                 "error[E0000]: internal error: %s\nhelp: this is a fault of Aurum, not of your "
+                 "input; please report the command and its files\n",
+                 error.what());
     return static_cast<int>(aurum::ExitCode::kInternal);
   }
 }

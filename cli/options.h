@@ -16,16 +16,16 @@ enum class Format { kTable, kJson, kJsonLines, kCsv, kMarkdown };
 struct Options {
   std::string data_root;
   Format format = Format::kTable;
-  std::string output;               // -o; "" = stdout
-  std::vector<std::string> set;     // --set path=value, in order
+  std::string output;            // -o; "" = stdout
+  std::vector<std::string> set;  // --set path=value, in order
   std::optional<std::string> profile;
   Level level = Level::kAnalytic;
-  int jobs = 0;                     // 0 = one per core
+  int jobs = 0;  // 0 = one per core
   bool dry_run = false;
   bool quiet = false;
   bool color_errors = false;
   bool progress = true;
-  std::string command_line;         // as typed, for results and reports
+  std::string command_line;  // as typed, for results and reports
   GoldenWeights weights;
 };
 

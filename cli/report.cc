@@ -4,8 +4,8 @@
 #include "reports/markdown.h"
 
 #include <chrono>
-#include <ctime>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 
 #include "cli/commands.h"
@@ -16,7 +16,8 @@ namespace aurum {
 namespace {
 
 bool EndsWith(const std::string& text, const std::string& tail) {
-  return text.size() >= tail.size() && text.compare(text.size() - tail.size(), tail.size(), tail) == 0;
+  return text.size() >= tail.size() &&
+         text.compare(text.size() - tail.size(), tail.size(), tail) == 0;
 }
 
 // When the newest input was written: the same inputs give the same bytes, whenever the report is made. SOURCE_DATE_EPOCH wins.
@@ -30,7 +31,9 @@ std::string DateOf(const std::vector<std::string>& inputs) {
       const auto written = std::filesystem::last_write_time(input, error);
       if (error) continue;
       const auto system = std::chrono::file_clock::to_sys(written);
-      newest = std::max(newest, std::chrono::system_clock::to_time_t(std::chrono::time_point_cast<std::chrono::system_clock::duration>(system)));
+      newest = std::max(
+          newest, std::chrono::system_clock::to_time_t(
+                      std::chrono::time_point_cast<std::chrono::system_clock::duration>(system)));
     }
   }
   std::tm utc{};
@@ -46,7 +49,8 @@ bool IsDatabase(const std::string& path) {
 }
 
 // A result carries its scenario; the step that it describes is simulated again and must be the same one.
-Json IslandOfFile(const std::string& path, InputCache* cache, const ReportOrigin& origin, const Options& options, std::vector<Diagnostic>* warnings) {
+Json IslandOfFile(const std::string& path, InputCache* cache, const ReportOrigin& origin,
+                  const Options& options, std::vector<Diagnostic>* warnings) {
   if (IsDatabase(path)) return StudyIsland(path, cache, origin);
   JsonDocument document = ReadJsonFile(path);
   const Json* schema = document.root.Find("schema");
@@ -54,9 +58,14 @@ Json IslandOfFile(const std::string& path, InputCache* cache, const ReportOrigin
   Level level = options.level;
   if (schema != nullptr && schema->IsString() && schema->AsString() == "aurum.result/1") {
     const Json* scenario = document.root.Find("scenario");
-    if (scenario == nullptr || !scenario->IsObject()) ThrowInput(751, "'" + path + "' is a result without its scenario", "make it with aurum simulate SCENARIO --json");
-    if (const Json* was = document.root.Find("signature"); was != nullptr && was->IsString()) signature = was->AsString();
-    if (const Json* at = document.root.Find("level"); at != nullptr && at->IsString() && at->AsString() == "flow") level = Level::kFlow;
+    if (scenario == nullptr || !scenario->IsObject())
+      ThrowInput(751, "'" + path + "' is a result without its scenario",
+                 "make it with aurum simulate SCENARIO --json");
+    if (const Json* was = document.root.Find("signature"); was != nullptr && was->IsString())
+      signature = was->AsString();
+    if (const Json* at = document.root.Find("level");
+        at != nullptr && at->IsString() && at->AsString() == "flow")
+      level = Level::kFlow;
     document.root = Json(*scenario);
   }
   const Evaluation e = Evaluate(ReadScenario(document, cache), level);
@@ -64,7 +73,9 @@ Json IslandOfFile(const std::string& path, InputCache* cache, const ReportOrigin
     Diagnostic d;
     d.code = 1751;
     d.warning = true;
-    d.message = "the step of '" + path + "' was simulated from other inputs or by another version: its times differ from the ones shown";
+    d.message = "the step of '" + path +
+                "' was simulated from other inputs or by another version: its times differ from "
+                "the ones shown";
     d.help = "make the result again with aurum simulate";
     warnings->push_back(d);
   }
@@ -76,7 +87,8 @@ void Join(Json* island, const Json& other) {
   for (const auto& [key, value] : other.members()) {
     if (key == "findings") {
       for (const auto& [section, text] : value.members()) {
-        if (island->Find("findings")->Find(section) == nullptr) island->Find("findings")->Set(section, text);
+        if (island->Find("findings")->Find(section) == nullptr)
+          island->Find("findings")->Set(section, text);
       }
     } else if (key == "warnings" || key == "assumptions") {
       for (const Json& item : value.items()) island->Find(key)->Append(item);
@@ -110,10 +122,12 @@ ExitCode ReportCommand(const Options& options, const std::vector<std::string>& i
     WriteOutput(options, CsvReport(island));
   } else if (options.output.empty()) {
     WriteOutput(options, MarkdownReport(island));
-  } else if (EndsWith(options.output, ".html") || EndsWith(options.output, ".htm") || options.output == "/dev/stdout") {
+  } else if (EndsWith(options.output, ".html") || EndsWith(options.output, ".htm") ||
+             options.output == "/dev/stdout") {
     WriteOutput(options, HtmlReport(island));
   } else {
-    ThrowInput(752, "'" + options.output + "' does not say what kind of report to write", "end it in .html, .md or .csv, or pass --format", ExitCode::kUsage);
+    ThrowInput(752, "'" + options.output + "' does not say what kind of report to write",
+               "end it in .html, .md or .csv, or pass --format", ExitCode::kUsage);
   }
   if (!options.output.empty()) Narrate(options, "report: " + options.output);
   return ExitCode::kOk;

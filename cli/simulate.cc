@@ -15,19 +15,36 @@ std::string Summary(const Evaluation& e, const GoldenWeights& weights, Format fo
   const double band = s.profile->error_band;
   const TimeBreakdown& t = e.Time();
   const ClassMemory& m = e.memory.Heaviest();
-  const std::string verdict = !e.memory.fits ? "does NOT fit" : e.memory.at_risk ? "fits, but at risk" : "fits";
+  const std::string verdict = !e.memory.fits     ? "does NOT fit"
+                              : e.memory.at_risk ? "fits, but at risk"
+                                                 : "fits";
   Table facts({"", ""}, "<<");
   facts.Row({"model", s.model->name});
-  facts.Row({"cluster", fmt::format("{} ({} × {})", s.cluster->name, s.cluster->GpuCount(), s.cluster->gpu.name)});
-  facts.Row({"plan", fmt::format("tp {} · pp {} · dp {}, micro-batch {} × {}", s.plan.tp, s.plan.pp, s.plan.dp, s.plan.micro_batch_size, s.plan.micro_batches)});
-  facts.Row({e.memory.fits ? "step time" : "step time, if it fitted", fmt::format("{}  [{} – {}]  ({})", ShowSeconds(step), ShowSeconds(step * (1 - band)), ShowSeconds(step * (1 + band)), ProvenanceName(e.program.provenance))});
-  facts.Row({"throughput", fmt::format("{} tokens/s, {} tokens/s per GPU, {} samples/s", ShowNumber(TokensPerStep(s) / step), ShowNumber(TokensPerStep(s) / step / s.cluster->GpuCount()), ShowNumber(static_cast<double>(s.workload.global_batch_size) / step))});
-  facts.Row({"model FLOP/s", fmt::format("{} TFLOP/s per GPU, MFU {}", ShowNumber(ModelFlopsPerGpu(e) / step / kTera), ShowPercent(ModelFlopsUtilisation(e)))});
-  facts.Row({"memory", fmt::format("{} of {} on {}: {}", ShowBytes(m.peak_bytes), ShowBytes(e.memory.device_bytes), e.program.classes[static_cast<std::size_t>(e.memory.heaviest)].name, verdict)});
+  facts.Row({"cluster", fmt::format("{} ({} × {})", s.cluster->name, s.cluster->GpuCount(),
+                                    s.cluster->gpu.name)});
+  facts.Row({"plan", fmt::format("tp {} · pp {} · dp {}, micro-batch {} × {}", s.plan.tp, s.plan.pp,
+                                 s.plan.dp, s.plan.micro_batch_size, s.plan.micro_batches)});
+  facts.Row({e.memory.fits ? "step time" : "step time, if it fitted",
+             fmt::format("{}  [{} – {}]  ({})", ShowSeconds(step), ShowSeconds(step * (1 - band)),
+                         ShowSeconds(step * (1 + band)), ProvenanceName(e.program.provenance))});
+  facts.Row({"throughput",
+             fmt::format("{} tokens/s, {} tokens/s per GPU, {} samples/s",
+                         ShowNumber(TokensPerStep(s) / step),
+                         ShowNumber(TokensPerStep(s) / step / s.cluster->GpuCount()),
+                         ShowNumber(static_cast<double>(s.workload.global_batch_size) / step))});
+  facts.Row({"model FLOP/s", fmt::format("{} TFLOP/s per GPU, MFU {}",
+                                         ShowNumber(ModelFlopsPerGpu(e) / step / kTera),
+                                         ShowPercent(ModelFlopsUtilisation(e)))});
+  facts.Row(
+      {"memory",
+       fmt::format("{} of {} on {}: {}", ShowBytes(m.peak_bytes), ShowBytes(e.memory.device_bytes),
+                   e.program.classes[static_cast<std::size_t>(e.memory.heaviest)].name, verdict)});
   facts.Row({"limited by", LimitName(WhatLimits(t))});
 
   Table time({"where the time goes", "time", "share"}, "<>>");
-  const auto row = [&](const std::string& name, double seconds) { time.Row({name, ShowSeconds(seconds), ShowPercent(seconds / step)}); };
+  const auto row = [&](const std::string& name, double seconds) {
+    time.Row({name, ShowSeconds(seconds), ShowPercent(seconds / step)});
+  };
   row("compute", t.compute_s);
   row("exposed communication", t.exposed_comm_s);
   row("pipeline bubble", t.bubble_s);
@@ -38,17 +55,24 @@ std::string Summary(const Evaluation& e, const GoldenWeights& weights, Format fo
   Table memory({"memory at the peak (" + m.at + ")", "size"}, "<>");
   for (int i = 0; i < kMemoryComponents; ++i) {
     const double bytes = m.at_peak[static_cast<std::size_t>(i)];
-    if (bytes > 0) memory.Row({MemoryComponentName(static_cast<MemoryComponent>(i)), ShowBytes(bytes)});
+    if (bytes > 0)
+      memory.Row({MemoryComponentName(static_cast<MemoryComponent>(i)), ShowBytes(bytes)});
   }
 
   Table formula({"golden formula, k", "F/B", "G/C", "Comm"}, "<>>>");
   for (const GoldenTerm& term : e.golden.terms) {
-    formula.Row({term.module, ShowSeconds(term.f_over_b_s), ShowSeconds(term.g_over_c_s), ShowSeconds(term.comm_s)});
+    formula.Row({term.module, ShowSeconds(term.f_over_b_s), ShowSeconds(term.g_over_c_s),
+                 ShowSeconds(term.comm_s)});
   }
   const double golden = GoldenSeconds(e.golden, weights.combine, weights.alpha, weights.beta);
-  std::string out = facts.As(format) + "\n" + time.As(format) + "\n" + memory.As(format) + "\n" + formula.As(format);
-  out += fmt::format("\nT = {}_k[F/B + G/C + {}·Comm] + {}·{} = {}  ({:+.1f} % against the simulation)\n", CombineName(weights.combine), weights.alpha, weights.beta, ShowSeconds(e.golden.p_align_s), ShowSeconds(golden), (golden / step - 1) * 100);
-  out += fmt::format("alignment ratio (MAR) {:.3g}{}\n", e.program.alignment.ratio, e.program.alignment.imposed ? ", imposed" : "");
+  std::string out = facts.As(format) + "\n" + time.As(format) + "\n" + memory.As(format) + "\n" +
+                    formula.As(format);
+  out += fmt::format(
+      "\nT = {}_k[F/B + G/C + {}·Comm] + {}·{} = {}  ({:+.1f} % against the simulation)\n",
+      CombineName(weights.combine), weights.alpha, weights.beta, ShowSeconds(e.golden.p_align_s),
+      ShowSeconds(golden), (golden / step - 1) * 100);
+  out += fmt::format("alignment ratio (MAR) {:.3g}{}\n", e.program.alignment.ratio,
+                     e.program.alignment.imposed ? ", imposed" : "");
   return out;
 }
 
@@ -79,17 +103,30 @@ ExitCode SimulateCommand(const Options& options, const std::string& file) {
   Json result = ResultJson(e, options.weights, kToolVersion);
   result.Set("scenario", WithoutSweep(document.root));
   switch (options.format) {
-    case Format::kJson: WriteOutput(options, result.Dump(2) + "\n"); break;
-    case Format::kJsonLines: WriteOutput(options, result.Dump() + "\n"); break;
-    case Format::kCsv: WriteOutput(options, ResultCsv(result)); break;
-    default: WriteOutput(options, Summary(e, options.weights, options.format)); break;
+    case Format::kJson:
+      WriteOutput(options, result.Dump(2) + "\n");
+      break;
+    case Format::kJsonLines:
+      WriteOutput(options, result.Dump() + "\n");
+      break;
+    case Format::kCsv:
+      WriteOutput(options, ResultCsv(result));
+      break;
+    default:
+      WriteOutput(options, Summary(e, options.weights, options.format));
+      break;
   }
   if (!e.memory.fits) {
     Diagnostic d;
     d.code = 401;
-    d.message = fmt::format("the plan does not fit: {} of {} on {}, at {}", ShowBytes(e.memory.Heaviest().peak_bytes), ShowBytes(e.memory.device_bytes),
-                            e.program.classes[static_cast<std::size_t>(e.memory.heaviest)].name, e.memory.Heaviest().at);
-    d.help = "less memory: a smaller micro_batch_size, recompute = full, sharding = fsdp, or more GPUs; the step time is what it would take if it fitted";
+    d.message =
+        fmt::format("the plan does not fit: {} of {} on {}, at {}",
+                    ShowBytes(e.memory.Heaviest().peak_bytes), ShowBytes(e.memory.device_bytes),
+                    e.program.classes[static_cast<std::size_t>(e.memory.heaviest)].name,
+                    e.memory.Heaviest().at);
+    d.help =
+        "less memory: a smaller micro_batch_size, recompute = full, sharding = fsdp, or more GPUs; "
+        "the step time is what it would take if it fitted";
     PrintDiagnostic(options, d);
     return ExitCode::kInfeasible;
   }
@@ -108,20 +145,26 @@ ExitCode FormulaCommand(const Options& options, const std::string& file) {
   }
   Table terms({"k", "F", "B", "F/B", "G", "C", "G/C", "Comm"}, "<>>>>>>>");
   const auto row = [&](const GoldenTerm& t) {
-    terms.Row({t.module, ShowNumber(t.flops / kTera) + " TFLOP", ShowNumber(t.rate_flops_per_s / kTera) + " TFLOP/s", ShowSeconds(t.f_over_b_s),
-               ShowBytes(t.gradient_bytes), ShowRate(t.gradient_bytes_per_s), ShowSeconds(t.g_over_c_s), ShowSeconds(t.comm_s)});
+    terms.Row({t.module, ShowNumber(t.flops / kTera) + " TFLOP",
+               ShowNumber(t.rate_flops_per_s / kTera) + " TFLOP/s", ShowSeconds(t.f_over_b_s),
+               ShowBytes(t.gradient_bytes), ShowRate(t.gradient_bytes_per_s),
+               ShowSeconds(t.g_over_c_s), ShowSeconds(t.comm_s)});
   };
   for (const GoldenTerm& term : e.golden.terms) row(term);
   Table totals({"combine", "T", "against the simulation"}, "<>>");
   for (const Combine combine : {Combine::kMax, Combine::kSum, Combine::kCriticalPath}) {
-    const double seconds = GoldenSeconds(e.golden, combine, options.weights.alpha, options.weights.beta);
-    totals.Row({CombineName(combine), ShowSeconds(seconds), fmt::format("{:+.1f} %", (seconds / e.StepSeconds() - 1) * 100)});
+    const double seconds =
+        GoldenSeconds(e.golden, combine, options.weights.alpha, options.weights.beta);
+    totals.Row({CombineName(combine), ShowSeconds(seconds),
+                fmt::format("{:+.1f} %", (seconds / e.StepSeconds() - 1) * 100)});
   }
   totals.Row({"simulation", ShowSeconds(e.StepSeconds()), ""});
   std::string out = terms.As(options.format);
   if (options.format != Format::kCsv) {
-    out += fmt::format("\nα = {}, β = {}, P_align = {}; optimizer and host, which the formula leaves out: {}\n\n", options.weights.alpha, options.weights.beta,
-                       ShowSeconds(e.golden.p_align_s), ShowSeconds(e.golden.not_in_formula_s));
+    out += fmt::format(
+        "\nα = {}, β = {}, P_align = {}; optimizer and host, which the formula leaves out: {}\n\n",
+        options.weights.alpha, options.weights.beta, ShowSeconds(e.golden.p_align_s),
+        ShowSeconds(e.golden.not_in_formula_s));
     out += totals.As(options.format);
   }
   WriteOutput(options, out);

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
+#include <unistd.h>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
-#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/io.h"
@@ -33,7 +33,8 @@ std::string Duration(double seconds) {
 }
 
 // What the results rest on beside the scenario: every catalogue file that a point may name.
-std::string Fingerprint(const JsonDocument& scenario, const std::vector<Axis>& axes, InputCache* cache) {
+std::string Fingerprint(const JsonDocument& scenario, const std::vector<Axis>& axes,
+                        InputCache* cache) {
   std::string text;
   const auto add = [&](const std::string& role, const std::string& name) {
     try {
@@ -49,7 +50,8 @@ std::string Fingerprint(const JsonDocument& scenario, const std::vector<Axis>& a
     }
   };
   for (const std::string role : {"model", "cluster", "profile", "stack"}) {
-    if (const Json* value = scenario.root.Find(role); value != nullptr && value->IsString()) add(role, value->AsString());
+    if (const Json* value = scenario.root.Find(role); value != nullptr && value->IsString())
+      add(role, value->AsString());
     for (const Axis& axis : axes) {
       if (AxisPointer(axis.path) != "/" + role) continue;
       for (const Json& value : axis.values) {
@@ -87,21 +89,24 @@ Json RowJson(const std::vector<Axis>& axes, const PointRow& row) {
 
 }  // namespace
 
-ExitCode SweepCommand(const Options& options, const std::string& file, const std::vector<std::string>& vary) {
+ExitCode SweepCommand(const Options& options, const std::string& file,
+                      const std::vector<std::string>& vary) {
   const JsonDocument document = OpenScenario(options, file);
   const std::vector<Axis> axes = SweepAxes(document, vary);
   const std::size_t total = CheckAxes(axes);
   InputCache cache(options.data_root);
   const std::string level = options.level == Level::kFlow ? "flow" : "analytic";
   if (axes.empty()) {
-    ThrowInput(700, "there is nothing to sweep: the scenario has no axes", "add \"sweep\": {\"axes\": [...]}, or --vary plan.micro_batch_size=1,2,4");
+    ThrowInput(700, "there is nothing to sweep: the scenario has no axes",
+               "add \"sweep\": {\"axes\": [...]}, or --vary plan.micro_batch_size=1,2,4");
   }
   if (options.dry_run) {
     Narrate(options, fmt::format("'{}' has {} points over {} axes", file, total, axes.size()));
     return ExitCode::kOk;
   }
   if (options.output.empty() && options.format == Format::kTable) {
-    ThrowInput(701, "a sweep needs somewhere to put its points", "-o RUN.db, or --format jsonl for standard output", ExitCode::kUsage);
+    ThrowInput(701, "a sweep needs somewhere to put its points",
+               "-o RUN.db, or --format jsonl for standard output", ExitCode::kUsage);
   }
   SweepOptions run;
   run.jobs = options.jobs;
@@ -114,10 +119,13 @@ ExitCode SweepCommand(const Options& options, const std::string& file, const std
     if (!terminal || (p.elapsed_s < 1 && !shown)) return;
     shown = true;
     std::fprintf(stderr, "\r%zu of %zu points (%.0f %%), %zu failed, %s left   ", p.done, p.total,
-                 100.0 * static_cast<double>(p.done) / static_cast<double>(p.total), p.failed, Duration(p.eta_s).c_str());
+                 100.0 * static_cast<double>(p.done) / static_cast<double>(p.total), p.failed,
+                 Duration(p.eta_s).c_str());
     std::fflush(stderr);
   };
-  const PointEvaluator evaluate = [&](const JsonDocument& point) { return EvaluatePoint(point, &cache, options.level); };
+  const PointEvaluator evaluate = [&](const JsonDocument& point) {
+    return EvaluatePoint(point, &cache, options.level);
+  };
   SweepSummary summary;
   if (options.output.empty()) {
     const bool lines = options.format != Format::kJson;
@@ -138,14 +146,20 @@ ExitCode SweepCommand(const Options& options, const std::string& file, const std
     summary = RunSweep(document, axes, evaluate, run, &store);
   }
   if (shown) std::fputs("\n", stderr);
-  const double rate = summary.elapsed_s > 0 ? static_cast<double>(summary.evaluated) / summary.elapsed_s : 0;
-  std::string said = fmt::format("{} of {} points: {} ok, {} infeasible, {} failed", summary.ok + summary.infeasible + summary.failed, summary.total,
+  const double rate =
+      summary.elapsed_s > 0 ? static_cast<double>(summary.evaluated) / summary.elapsed_s : 0;
+  std::string said = fmt::format("{} of {} points: {} ok, {} infeasible, {} failed",
+                                 summary.ok + summary.infeasible + summary.failed, summary.total,
                                  summary.ok, summary.infeasible, summary.failed);
-  if (summary.evaluated > 0) said += fmt::format("; {} evaluated in {} ({:.0f} points/s)", summary.evaluated, Duration(summary.elapsed_s), rate);
-  if (summary.stored_before > 0) said += fmt::format("; {} were there already", summary.stored_before);
+  if (summary.evaluated > 0)
+    said += fmt::format("; {} evaluated in {} ({:.0f} points/s)", summary.evaluated,
+                        Duration(summary.elapsed_s), rate);
+  if (summary.stored_before > 0)
+    said += fmt::format("; {} were there already", summary.stored_before);
   if (!options.output.empty()) said += ", in " + options.output;
   Narrate(options, said);
-  if (!summary.first_failure.empty()) Narrate(options, "the first failure:\n" + summary.first_failure);
+  if (!summary.first_failure.empty())
+    Narrate(options, "the first failure:\n" + summary.first_failure);
   if (summary.interrupted) Narrate(options, "interrupted; the same command goes on from here");
   return summary.exit_code();
 }

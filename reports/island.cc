@@ -37,10 +37,14 @@ Json BreakdownJson(const TimeBreakdown& time) {
 
 double PartOf(const TimeBreakdown& t, Limit limit) {
   switch (limit) {
-    case Limit::kCompute: return t.compute_s + t.optimizer_s + t.data_wait_s;
-    case Limit::kNetwork: return t.exposed_comm_s;
-    case Limit::kAlignment: return t.alignment_wait_s;
-    case Limit::kPipeline: return t.bubble_s;
+    case Limit::kCompute:
+      return t.compute_s + t.optimizer_s + t.data_wait_s;
+    case Limit::kNetwork:
+      return t.exposed_comm_s;
+    case Limit::kAlignment:
+      return t.alignment_wait_s;
+    case Limit::kPipeline:
+      return t.bubble_s;
   }
   return 0;
 }
@@ -60,17 +64,21 @@ Json VerdictJson(const Evaluation& e) {
   out.Set("step_time_low_s", Seconds6(step * (1 - band)));
   out.Set("step_time_high_s", Seconds6(step * (1 + band)));
   out.Set("tokens_per_s", Round(TokensPerStep(e.scenario) / step));
-  out.Set("tokens_per_s_per_gpu", Round(TokensPerStep(e.scenario) / step / e.scenario.cluster->GpuCount()));
-  out.Set("samples_per_s", Round(static_cast<double>(e.scenario.workload.global_batch_size) / step));
+  out.Set("tokens_per_s_per_gpu",
+          Round(TokensPerStep(e.scenario) / step / e.scenario.cluster->GpuCount()));
+  out.Set("samples_per_s",
+          Round(static_cast<double>(e.scenario.workload.global_batch_size) / step));
   out.Set("mfu", Round(ModelFlopsUtilisation(e)));
   out.Set("limiting_resource", LimitName(limit));
-  out.Set("limiting_detail", fmt::format("{:.0f} % of the step on {}", 100 * PartOf(e.Time(), limit) / step,
-                                         e.program.classes[static_cast<std::size_t>(e.outcome.busiest_class)].name));
+  out.Set("limiting_detail",
+          fmt::format("{:.0f} % of the step on {}", 100 * PartOf(e.Time(), limit) / step,
+                      e.program.classes[static_cast<std::size_t>(e.outcome.busiest_class)].name));
   return out;
 }
 
 // A fix or a what-if: the scenario with one thing changed, evaluated again. Nothing if it is no valid scenario.
-std::optional<Evaluation> With(const JsonDocument& document, const std::string& path, Json value, InputCache* cache, Level level) {
+std::optional<Evaluation> With(const JsonDocument& document, const std::string& path, Json value,
+                               InputCache* cache, Level level) {
   JsonDocument changed = document;
   try {
     SetPath(&changed, path, std::move(value), "what-if " + path);
@@ -88,12 +96,20 @@ Json FixesJson(const Evaluation& e, const JsonDocument& document, InputCache* ca
   std::vector<Candidate> candidates;
   const Plan& plan = e.scenario.plan;
   if (e.scenario.workload.task == Task::kTrain) {
-    if (plan.recompute != Recompute::kFull) candidates.push_back({"recompute every layer in backward", "plan.recompute", Json("full")});
-    if (plan.recompute == Recompute::kNone) candidates.push_back({"recompute attention in backward", "plan.recompute", Json("selective")});
-    if (plan.sharding == Sharding::kDdp) candidates.push_back({"shard the optimizer (ZeRO-1)", "plan.sharding", Json("zero1")});
-    if (plan.sharding != Sharding::kFsdp) candidates.push_back({"shard parameters, gradients and optimizer (FSDP)", "plan.sharding", Json("fsdp")});
+    if (plan.recompute != Recompute::kFull)
+      candidates.push_back({"recompute every layer in backward", "plan.recompute", Json("full")});
+    if (plan.recompute == Recompute::kNone)
+      candidates.push_back(
+          {"recompute attention in backward", "plan.recompute", Json("selective")});
+    if (plan.sharding == Sharding::kDdp)
+      candidates.push_back({"shard the optimizer (ZeRO-1)", "plan.sharding", Json("zero1")});
+    if (plan.sharding != Sharding::kFsdp)
+      candidates.push_back(
+          {"shard parameters, gradients and optimizer (FSDP)", "plan.sharding", Json("fsdp")});
   }
-  if (plan.micro_batch_size > 1) candidates.push_back({"halve the micro-batch", "plan.micro_batch_size", Json(plan.micro_batch_size / 2)});
+  if (plan.micro_batch_size > 1)
+    candidates.push_back(
+        {"halve the micro-batch", "plan.micro_batch_size", Json(plan.micro_batch_size / 2)});
   const std::string tp = "plan." + e.scenario.model->Backbone().name + ".tp";
   candidates.push_back({"double tensor parallelism", tp, Json(plan.tp * 2)});
   struct Fix {
@@ -102,10 +118,14 @@ Json FixesJson(const Evaluation& e, const JsonDocument& document, InputCache* ca
   };
   std::vector<Fix> fixes;
   for (Candidate& candidate : candidates) {
-    const std::string set = candidate.path + "=" + (candidate.value.IsString() ? candidate.value.AsString() : candidate.value.Dump());
-    const auto other = With(document, candidate.path, std::move(candidate.value), cache, e.outcome.level);
+    const std::string set =
+        candidate.path + "=" +
+        (candidate.value.IsString() ? candidate.value.AsString() : candidate.value.Dump());
+    const auto other =
+        With(document, candidate.path, std::move(candidate.value), cache, e.outcome.level);
     if (!other) continue;
-    const double saves = (e.memory.Heaviest().peak_bytes - other->memory.Heaviest().peak_bytes) / kGiB;
+    const double saves =
+        (e.memory.Heaviest().peak_bytes - other->memory.Heaviest().peak_bytes) / kGiB;
     if (saves < 0.05) continue;
     const double delta = other->StepSeconds() - e.StepSeconds();
     Json json = Json::Object();
@@ -116,7 +136,8 @@ Json FixesJson(const Evaluation& e, const JsonDocument& document, InputCache* ca
     json.Set("note", other->memory.fits ? "fits" : "still does not fit");
     fixes.push_back({delta / saves, std::move(json)});
   }
-  std::stable_sort(fixes.begin(), fixes.end(), [](const Fix& a, const Fix& b) { return a.cost < b.cost; });
+  std::stable_sort(fixes.begin(), fixes.end(),
+                   [](const Fix& a, const Fix& b) { return a.cost < b.cost; });
   Json out = Json::Array();
   for (Fix& fix : fixes) out.Append(std::move(fix.json));
   return out;
@@ -128,7 +149,9 @@ Json MemoryJson(const Evaluation& e, const JsonDocument& document, InputCache* c
   std::vector<std::size_t> kept;
   const std::size_t n = memory.times.size();
   const std::size_t stride = std::max<std::size_t>(1, (n + kMemorySamples - 1) / kMemorySamples);
-  const auto total = [&](std::size_t i) { return memory.activations[i] + memory.logits[i] + memory.communication[i]; };
+  const auto total = [&](std::size_t i) {
+    return memory.activations[i] + memory.logits[i] + memory.communication[i];
+  };
   for (std::size_t i = 0; i < n; i += stride) {
     std::size_t best = i;
     for (std::size_t j = i; j < std::min(n, i + stride); ++j) {
@@ -155,7 +178,8 @@ Json MemoryJson(const Evaluation& e, const JsonDocument& document, InputCache* c
   logits.push_back(logits.back());
   communication.push_back(communication.back());
   double moving_communication = 0;
-  for (const double bytes : memory.communication) moving_communication = std::max(moving_communication, bytes);
+  for (const double bytes : memory.communication)
+    moving_communication = std::max(moving_communication, bytes);
 
   Json components = Json::Array();
   for (int i = 0; i < kMemoryComponents; ++i) {
@@ -167,7 +191,8 @@ Json MemoryJson(const Evaluation& e, const JsonDocument& document, InputCache* c
       double bytes = constant;
       if (component == MemoryComponent::kActivations) bytes = activations[t];
       if (component == MemoryComponent::kLogits) bytes = logits[t];
-      if (component == MemoryComponent::kCommunication) bytes = constant - moving_communication + communication[t];
+      if (component == MemoryComponent::kCommunication)
+        bytes = constant - moving_communication + communication[t];
       gib.push_back(Round(bytes / kGiB));
     }
     Json entry = Json::Object();
@@ -195,7 +220,8 @@ Json MemoryJson(const Evaluation& e, const JsonDocument& document, InputCache* c
 // What 10 % more and 10 % less of each resource does to the step.
 Json SensitivitiesJson(const Evaluation& e, const JsonDocument& document, InputCache* cache) {
   Json out = Json::Array();
-  const auto add = [&](const std::string& resource, double value, const std::string& unit, const std::string& path, double up, double down) {
+  const auto add = [&](const std::string& resource, double value, const std::string& unit,
+                       const std::string& path, double up, double down) {
     const auto more = With(document, path, Json(up), cache, e.outcome.level);
     const auto less = With(document, path, Json(down), cache, e.outcome.level);
     if (!more || !less) return;
@@ -211,17 +237,26 @@ Json SensitivitiesJson(const Evaluation& e, const JsonDocument& document, InputC
   };
   const double flops = e.program.own_flops_per_token * e.program.flops_scale / kGiga;
   // 10 % more FLOP/s is the same work in 1/1.1 of the kernel time.
-  add("GPU FLOP/s", e.scenario.profile->device.peak_bf16_flops / kTera, "TFLOP/s", "what_if.flops_gflop_per_token", flops / 1.1, flops / 0.9);
+  add("GPU FLOP/s", e.scenario.profile->device.peak_bf16_flops / kTera, "TFLOP/s",
+      "what_if.flops_gflop_per_token", flops / 1.1, flops / 0.9);
   double nvlink = 0, pcie = 0, network = 0;
   for (const Link& link : e.scenario.cluster->links()) {
-    double& most = link.kind == LinkKind::kNvLink ? nvlink : link.kind == LinkKind::kNetwork ? network : pcie;
+    double& most = link.kind == LinkKind::kNvLink    ? nvlink
+                   : link.kind == LinkKind::kNetwork ? network
+                                                     : pcie;
     most = std::max(most, link.bandwidth_bytes_per_s);
   }
   const WhatIf& w = e.scenario.what_if;
   if (e.scenario.cluster->GpuCount() > 1) {
-    if (nvlink > 0) add("NVLink", nvlink / kGiga, "GB/s", "what_if.nvlink_factor", w.nvlink_factor * 1.1, w.nvlink_factor * 0.9);
-    if (pcie > 0) add("PCIe", pcie / kGiga, "GB/s", "what_if.pcie_factor", w.pcie_factor * 1.1, w.pcie_factor * 0.9);
-    if (network > 0 && e.scenario.cluster->nodes > 1) add("network", network / kGiga, "GB/s", "what_if.network_factor", w.network_factor * 1.1, w.network_factor * 0.9);
+    if (nvlink > 0)
+      add("NVLink", nvlink / kGiga, "GB/s", "what_if.nvlink_factor", w.nvlink_factor * 1.1,
+          w.nvlink_factor * 0.9);
+    if (pcie > 0)
+      add("PCIe", pcie / kGiga, "GB/s", "what_if.pcie_factor", w.pcie_factor * 1.1,
+          w.pcie_factor * 0.9);
+    if (network > 0 && e.scenario.cluster->nodes > 1)
+      add("network", network / kGiga, "GB/s", "what_if.network_factor", w.network_factor * 1.1,
+          w.network_factor * 0.9);
   }
   return out;
 }
@@ -229,21 +264,29 @@ Json SensitivitiesJson(const Evaluation& e, const JsonDocument& document, InputC
 Json Facts(const Evaluation& e) {
   const Scenario& s = e.scenario;
   Json facts = Json::Array();
-  const auto fact = [&](const char* name, const std::string& text) { facts.Append(Json::Array({Json(name), Json(text)})); };
-  fact("Model", fmt::format("{}, {:.2f} B parameters", s.model->name, static_cast<double>(ModelParameters(*s.model)) / 1e9));
-  fact("Cluster", fmt::format("{}: {} × {}", s.cluster->name, s.cluster->GpuCount(), s.cluster->gpu.name));
+  const auto fact = [&](const char* name, const std::string& text) {
+    facts.Append(Json::Array({Json(name), Json(text)}));
+  };
+  fact("Model", fmt::format("{}, {:.2f} B parameters", s.model->name,
+                            static_cast<double>(ModelParameters(*s.model)) / 1e9));
+  fact("Cluster",
+       fmt::format("{}: {} × {}", s.cluster->name, s.cluster->GpuCount(), s.cluster->gpu.name));
   fact("Profile", fmt::format("{} ({})", s.profile->name, ProvenanceName(s.profile->provenance)));
   fact("Stack", s.stack->name);
-  fact("Plan", fmt::format("tp {}, pp {}, dp {}; micro-batch {} × {}", s.plan.tp, s.plan.pp, s.plan.dp, s.plan.micro_batch_size, s.plan.micro_batches));
-  fact("Sample", fmt::format("{:.0f} tokens, {:.0f} of them from media", s.sample.backbone_tokens, s.sample.cross_modal_tokens));
-  fact("Level", e.outcome.level == Level::kFlow ? "flow: events with max-min sharing of links" : "analytic: max-plus, collectives undisturbed");
+  fact("Plan", fmt::format("tp {}, pp {}, dp {}; micro-batch {} × {}", s.plan.tp, s.plan.pp,
+                           s.plan.dp, s.plan.micro_batch_size, s.plan.micro_batches));
+  fact("Sample", fmt::format("{:.0f} tokens, {:.0f} of them from media", s.sample.backbone_tokens,
+                             s.sample.cross_modal_tokens));
+  fact("Level", e.outcome.level == Level::kFlow ? "flow: events with max-min sharing of links"
+                                                : "analytic: max-plus, collectives undisturbed");
   fact("Signature", e.outcome.signature);
   return facts;
 }
 
 }  // namespace
 
-Json EvaluationIsland(const Evaluation& e, const JsonDocument& document, InputCache* cache, const ReportOrigin& origin) {
+Json EvaluationIsland(const Evaluation& e, const JsonDocument& document, InputCache* cache,
+                      const ReportOrigin& origin) {
   const Scenario& s = e.scenario;
   const double step = e.StepSeconds();
   const TimeBreakdown& t = e.Time();
@@ -255,29 +298,47 @@ Json EvaluationIsland(const Evaluation& e, const JsonDocument& document, InputCa
   island.Set("run_id", e.outcome.signature);
   island.Set("generated_at", origin.generated_at);
   island.Set("title", s.name.empty() ? s.model->name + " on " + s.cluster->name : s.name);
-  island.Set("question", s.question.empty() ? "How long is a step, does it fit, and what limits it?" : s.question);
-  const std::string memory_words = fmt::format("{:.1f} of {:.1f} GiB", heaviest.peak_bytes / kGiB, e.memory.device_bytes / kGiB);
-  const std::string fit_words = !e.memory.fits ? "It does not fit: " : e.memory.at_risk ? "It fits, but at risk: " : "It fits: ";
-  island.Set("answer", fmt::format("{}{} on {}. {} {}, and {} limits it.", fit_words, memory_words,
-                                   e.program.classes[static_cast<std::size_t>(e.memory.heaviest)].name,
-                                   e.memory.fits ? "A step takes" : "If it fitted, a step would take", ShowTime(step), LimitName(limit)));
+  island.Set("question", s.question.empty() ? "How long is a step, does it fit, and what limits it?"
+                                            : s.question);
+  const std::string memory_words =
+      fmt::format("{:.1f} of {:.1f} GiB", heaviest.peak_bytes / kGiB, e.memory.device_bytes / kGiB);
+  const std::string fit_words = !e.memory.fits     ? "It does not fit: "
+                                : e.memory.at_risk ? "It fits, but at risk: "
+                                                   : "It fits: ";
+  island.Set("answer",
+             fmt::format("{}{} on {}. {} {}, and {} limits it.", fit_words, memory_words,
+                         e.program.classes[static_cast<std::size_t>(e.memory.heaviest)].name,
+                         e.memory.fits ? "A step takes" : "If it fitted, a step would take",
+                         ShowTime(step), LimitName(limit)));
   island.Set("confidence", kConfidence);
-  island.Set("hardware", fmt::format("{} × {} ({})", s.cluster->GpuCount(), s.cluster->gpu.name, s.cluster->name));
+  island.Set("hardware", fmt::format("{} × {} ({})", s.cluster->GpuCount(), s.cluster->gpu.name,
+                                     s.cluster->name));
   island.Set("command", origin.command);
   island.Set("facts", Facts(e));
   Json findings = Json::Object();
   const double comm = t.exposed_comm_s + t.alignment_wait_s;
-  findings.Set("timeline", fmt::format("On {}, {:.0f} % of the step is compute, {:.1f} % waits for communication, {:.1f} % is pipeline bubble and {:.1f} % waits for another modality's tokens.",
-                                       e.program.classes[static_cast<std::size_t>(e.outcome.busiest_class)].name, 100 * t.compute_s / step, 100 * t.exposed_comm_s / step,
-                                       100 * t.bubble_s / step, 100 * t.alignment_wait_s / step));
+  findings.Set(
+      "timeline",
+      fmt::format("On {}, {:.0f} % of the step is compute, {:.1f} % waits for communication, "
+                  "{:.1f} % is pipeline bubble and {:.1f} % waits for another modality's tokens.",
+                  e.program.classes[static_cast<std::size_t>(e.outcome.busiest_class)].name,
+                  100 * t.compute_s / step, 100 * t.exposed_comm_s / step, 100 * t.bubble_s / step,
+                  100 * t.alignment_wait_s / step));
   std::size_t largest = 0;
   for (std::size_t i = 1; i < heaviest.at_peak.size(); ++i) {
     if (heaviest.at_peak[i] > heaviest.at_peak[largest]) largest = i;
   }
-  findings.Set("memory", fmt::format("The peak comes at {}; the largest part is {}, {:.0f} % of it.", heaviest.at, MemoryComponentName(static_cast<MemoryComponent>(largest)),
-                                     100 * heaviest.at_peak[largest] / heaviest.peak_bytes));
-  findings.Set("sensitivity", comm / step < 0.05 ? fmt::format("Faster links buy little here: {:.1f} % of the step is exposed communication.", 100 * comm / step)
-                                                 : fmt::format("{:.0f} % of the step is exposed communication.", 100 * comm / step));
+  findings.Set("memory",
+               fmt::format("The peak comes at {}; the largest part is {}, {:.0f} % of it.",
+                           heaviest.at, MemoryComponentName(static_cast<MemoryComponent>(largest)),
+                           100 * heaviest.at_peak[largest] / heaviest.peak_bytes));
+  findings.Set(
+      "sensitivity",
+      comm / step < 0.05
+          ? fmt::format(
+                "Faster links buy little here: {:.1f} % of the step is exposed communication.",
+                100 * comm / step)
+          : fmt::format("{:.0f} % of the step is exposed communication.", 100 * comm / step));
   island.Set("findings", std::move(findings));
   island.Set("verdict", VerdictJson(e));
   island.Set("time", BreakdownJson(t));
@@ -294,15 +355,19 @@ Json EvaluationIsland(const Evaluation& e, const JsonDocument& document, InputCa
   }
   island.Set("warnings", std::move(warnings));
   Json assumptions = Json::Array();
-  const auto assume = [&](const std::string& what, const std::string& value, Provenance provenance) {
+  const auto assume = [&](const std::string& what, const std::string& value,
+                          Provenance provenance) {
     Json entry = Json::Object();
     entry.Set("what", what);
     entry.Set("value", value);
     entry.Set("provenance", ProvenanceName(provenance));
     assumptions.Append(std::move(entry));
   };
-  assume("kernel and collective costs", s.profile->name + ": " + s.profile->description, s.profile->provenance);
-  assume("training GEMMs against short bursts", fmt::format("× {:.2f} ({})", s.profile->sustained_factor, s.profile->sustained_source), Provenance::kCalibrated);
+  assume("kernel and collective costs", s.profile->name + ": " + s.profile->description,
+         s.profile->provenance);
+  assume("training GEMMs against short bursts",
+         fmt::format("× {:.2f} ({})", s.profile->sustained_factor, s.profile->sustained_source),
+         Provenance::kCalibrated);
   assume("software stack", s.stack->name + ": " + s.stack->description, s.stack->provenance);
   assume("links of the cluster", s.cluster->source, s.cluster->provenance);
   for (const std::string& line : s.model->assumed) assume("model", line, Provenance::kAssumed);

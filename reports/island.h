@@ -17,7 +17,8 @@ struct ReportOrigin {
 // The island (aurum.report/1, see reports/README.md) of one scenario: verdict, time, timeline of one step, memory over the step
 // with fixes, what 10 % more of each resource buys, warnings, assumptions. `document` is the scenario as it was evaluated; fixes
 // and sensitivities come from evaluating it again with one thing changed.
-Json EvaluationIsland(const Evaluation& evaluation, const JsonDocument& document, InputCache* cache, const ReportOrigin& origin);
+Json EvaluationIsland(const Evaluation& evaluation, const JsonDocument& document, InputCache* cache,
+                      const ReportOrigin& origin);
 
 // The island of a stored study: the golden formula's sweep where its axes are there, else its points as plans compared.
 // E0750 where the store holds no point that succeeded.

@@ -33,8 +33,8 @@ std::string PointName(const StudyInfo& info, std::size_t ordinal) {
   for (std::size_t i = 0; i < info.axes.size(); ++i) {
     const Json& value = info.axes[i].values[at[i]];
     const std::size_t dot = info.axes[i].path.find_last_of("./");
-    name += (i > 0 ? ", " : "") + info.axes[i].path.substr(dot == std::string::npos ? 0 : dot + 1) + " " +
-            (value.IsString() ? value.AsString() : value.Dump());
+    name += (i > 0 ? ", " : "") + info.axes[i].path.substr(dot == std::string::npos ? 0 : dot + 1) +
+            " " + (value.IsString() ? value.AsString() : value.Dump());
   }
   return name;
 }
@@ -47,7 +47,9 @@ Json PlansJson(const StudyInfo& info, const std::vector<StudyPoint>& points, std
     if (p.ok) good.push_back(&p);
   }
   const auto number = [](const StudyPoint& p, const char* name) { return p.numbers.at(name); };
-  const auto fits = [&](const StudyPoint& p) { return number(p, "peak_gib") <= number(p, "device_gib"); };
+  const auto fits = [&](const StudyPoint& p) {
+    return number(p, "peak_gib") <= number(p, "device_gib");
+  };
   std::stable_sort(good.begin(), good.end(), [&](const StudyPoint* a, const StudyPoint* b) {
     if (fits(*a) != fits(*b)) return fits(*a);
     return number(*a, "tokens_per_s_per_gpu") > number(*b, "tokens_per_s_per_gpu");
@@ -60,7 +62,8 @@ Json PlansJson(const StudyInfo& info, const std::vector<StudyPoint>& points, std
       row.Set("name", PointName(info, p->ordinal));
       row.Set("peak_gib", number(*p, "peak_gib"));
       row.Set("code", "E0401");
-      row.Set("reason", fmt::format("needs {:.1f} of {:.1f} GiB", number(*p, "peak_gib"), number(*p, "device_gib")));
+      row.Set("reason", fmt::format("needs {:.1f} of {:.1f} GiB", number(*p, "peak_gib"),
+                                    number(*p, "device_gib")));
       rejected.Append(std::move(row));
       continue;
     }
@@ -73,7 +76,9 @@ Json PlansJson(const StudyInfo& info, const std::vector<StudyPoint>& points, std
     row.Set("tokens_per_s_per_gpu", number(*p, "tokens_per_s_per_gpu"));
     row.Set("mfu", number(*p, "mfu"));
     Json time = Json::Object();
-    for (const char* part : {"compute_s", "exposed_comm_s", "bubble_s", "alignment_wait_s", "data_wait_s", "optimizer_s"}) time.Set(part, number(*p, part));
+    for (const char* part : {"compute_s", "exposed_comm_s", "bubble_s", "alignment_wait_s",
+                             "data_wait_s", "optimizer_s"})
+      time.Set(part, number(*p, part));
     row.Set("time", std::move(time));
     row.Set("peak_gib", number(*p, "peak_gib"));
     row.Set("cause", "limited by " + p->limit);
@@ -84,8 +89,10 @@ Json PlansJson(const StudyInfo& info, const std::vector<StudyPoint>& points, std
   if (!rows.items().empty()) {
     const Json& best = rows.items().front();
     plans.Set("chosen", best.Find("id")->AsString());
-    *answer = fmt::format("The fastest point that fits is {}: {:.3g} s a step, {:.0f} tokens/s per GPU.", best.Find("name")->AsString(),
-                          best.Find("step_time_s")->AsNumber(), best.Find("tokens_per_s_per_gpu")->AsNumber());
+    *answer =
+        fmt::format("The fastest point that fits is {}: {:.3g} s a step, {:.0f} tokens/s per GPU.",
+                    best.Find("name")->AsString(), best.Find("step_time_s")->AsNumber(),
+                    best.Find("tokens_per_s_per_gpu")->AsNumber());
   } else {
     plans.Set("chosen", "");
     *answer = "No point of this study fits the devices' memory.";
@@ -105,7 +112,9 @@ Json StudyIsland(const std::string& path, InputCache* cache, const ReportOrigin&
   std::size_t ok = 0;
   for (const StudyPoint& p : points) ok += p.ok ? 1 : 0;
   if (ok == 0) {
-    ThrowInput(750, "'" + path + "' holds no point that succeeded", points.empty() ? "the sweep stored nothing yet: run it first" : "aurum sweep says why its points failed");
+    ThrowInput(750, "'" + path + "' holds no point that succeeded",
+               points.empty() ? "the sweep stored nothing yet: run it first"
+                              : "aurum sweep says why its points failed");
   }
   const auto text = [&](const char* key) {
     const Json* value = info.scenario.Find(key);
@@ -114,10 +123,14 @@ Json StudyIsland(const std::string& path, InputCache* cache, const ReportOrigin&
   Json island = Json::Object();
   island.Set("schema", "aurum.report/1");
   island.Set("tool_version", origin.tool_version);
-  island.Set("run_id", HashText(info.scenario.Dump() + info.fingerprint + AxesToJson(info.axes).Dump()).Hex());
+  island.Set(
+      "run_id",
+      HashText(info.scenario.Dump() + info.fingerprint + AxesToJson(info.axes).Dump()).Hex());
   island.Set("generated_at", origin.generated_at);
   island.Set("title", text("name").empty() ? "sweep" : text("name"));
-  island.Set("question", text("question").empty() ? "How does the step change over the axes of this study?" : text("question"));
+  island.Set("question", text("question").empty()
+                             ? "How does the step change over the axes of this study?"
+                             : text("question"));
   Json findings = Json::Object();
   std::string answer;
   Json body;
@@ -137,16 +150,23 @@ Json StudyIsland(const std::string& path, InputCache* cache, const ReportOrigin&
   for (const Axis& axis : info.axes) {
     if (AxisPointer(axis.path) != "/cluster") continue;
     hardware.clear();
-    for (const Json& value : axis.values) hardware += (hardware.empty() ? "" : ", ") + (value.IsString() ? value.AsString() : value.Dump());
+    for (const Json& value : axis.values)
+      hardware +=
+          (hardware.empty() ? "" : ", ") + (value.IsString() ? value.AsString() : value.Dump());
   }
   island.Set("hardware", hardware);
   island.Set("command", origin.command);
   Json facts = Json::Array();
-  const auto fact = [&](const std::string& name, const std::string& value) { facts.Append(Json::Array({Json(name), Json(value)})); };
+  const auto fact = [&](const std::string& name, const std::string& value) {
+    facts.Append(Json::Array({Json(name), Json(value)}));
+  };
   fact("Points", fmt::format("{} of {}, {} of them simulated", points.size(), info.points, ok));
   for (const Axis& axis : info.axes) {
-    const auto show = [](const Json& value) { return value.IsString() ? value.AsString() : value.Dump(); };
-    fact(axis.path, fmt::format("{} values, {} … {}", axis.values.size(), show(axis.values.front()), show(axis.values.back())));
+    const auto show = [](const Json& value) {
+      return value.IsString() ? value.AsString() : value.Dump();
+    };
+    fact(axis.path, fmt::format("{} values, {} … {}", axis.values.size(), show(axis.values.front()),
+                                show(axis.values.back())));
   }
   fact("Computed by", "aurum " + info.tool_version);
   island.Set("facts", std::move(facts));
@@ -156,7 +176,9 @@ Json StudyIsland(const std::string& path, InputCache* cache, const ReportOrigin&
   if (ok < points.size() || points.size() < info.points) {
     Json entry = Json::Object();
     entry.Set("code", "W1750");
-    entry.Set("text", fmt::format("{} of {} points have no result: failed, infeasible or not computed yet", info.points - ok, info.points));
+    entry.Set("text",
+              fmt::format("{} of {} points have no result: failed, infeasible or not computed yet",
+                          info.points - ok, info.points));
     entry.Set("where", path);
     warnings.Append(std::move(entry));
   }

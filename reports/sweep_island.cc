@@ -30,7 +30,8 @@ namespace {
 
 constexpr double kTolerance = 0.10;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr const char* kAxisPointers[3] = {"/what_if/flops_gflop_per_token", "/what_if/comm_bw_gb_per_s", "/what_if/align_ratio"};
+constexpr const char* kAxisPointers[3] = {"/what_if/flops_gflop_per_token",
+                                          "/what_if/comm_bw_gb_per_s", "/what_if/align_ratio"};
 const std::vector<std::string> kLimits = {"compute", "network", "alignment", "pipeline"};
 const std::vector<std::string> kReasons = {
     "inside 10 %",
@@ -86,7 +87,8 @@ int Reason(const StudyPoint& p, const GoldenRow& row, double formula, double alp
   const double lacking_comm = other_exposed + Get(p, "bubble_s") - alpha * row.comm[active];
   std::array<double, 3> parts{};
   if (gap > 0) {
-    parts = {row.g_over_c[active] - Get(p, "dp_reduce_s"), -lacking_comm, beta * row.p_align - Get(p, "alignment_wait_s")};
+    parts = {row.g_over_c[active] - Get(p, "dp_reduce_s"), -lacking_comm,
+             beta * row.p_align - Get(p, "alignment_wait_s")};
     return 1 + static_cast<int>(std::max_element(parts.begin(), parts.end()) - parts.begin());
   }
   parts = {Get(p, "compute_s") - row.f_over_b[active], Get(p, "not_in_formula_s"), lacking_comm};
@@ -94,7 +96,8 @@ int Reason(const StudyPoint& p, const GoldenRow& row, double formula, double alp
 }
 
 int LimitIndex(const std::string& name) {
-  return static_cast<int>(std::find(kLimits.begin(), kLimits.end(), name) - kLimits.begin()) % static_cast<int>(kLimits.size());
+  return static_cast<int>(std::find(kLimits.begin(), kLimits.end(), name) - kLimits.begin()) %
+         static_cast<int>(kLimits.size());
 }
 
 double Percentile(std::vector<double> values, double share) {
@@ -157,7 +160,8 @@ std::string Answer(const std::vector<Entry>& entries) {
     bool first = true;
     for (const Entry& entry : entries) {
       if (entry.model != models[m]) continue;
-      text += fmt::format("{} {:.2f} s on {}", first ? "" : ",", Get(entry.own, "step_time_s"), entry.cluster);
+      text += fmt::format("{} {:.2f} s on {}", first ? "" : ",", Get(entry.own, "step_time_s"),
+                          entry.cluster);
       if (limits.size() > 1) text += " (" + entry.own.limit + ")";
       first = false;
     }
@@ -254,7 +258,8 @@ bool IsGoldenSweep(const StudyInfo& info) {
   std::size_t golden = 0;
   for (const Axis& axis : info.axes) {
     const std::string pointer = AxisPointer(axis.path);
-    if (std::find(std::begin(kAxisPointers), std::end(kAxisPointers), pointer) != std::end(kAxisPointers)) {
+    if (std::find(std::begin(kAxisPointers), std::end(kAxisPointers), pointer) !=
+        std::end(kAxisPointers)) {
       ++golden;
       for (const Json& value : axis.values) {
         if (!value.IsNumber()) return false;
@@ -266,7 +271,8 @@ bool IsGoldenSweep(const StudyInfo& info) {
   return golden == 3;
 }
 
-SweepSection MakeSweepSection(const StudyInfo& info, const std::vector<StudyPoint>& points, InputCache* cache) {
+SweepSection MakeSweepSection(const StudyInfo& info, const std::vector<StudyPoint>& points,
+                              InputCache* cache) {
   // Which axis is which.
   std::array<std::size_t, 3> axis{};
   std::vector<std::size_t> others;
@@ -274,9 +280,12 @@ SweepSection MakeSweepSection(const StudyInfo& info, const std::vector<StudyPoin
   Json axes = Json::Object();
   const char* names[3] = {"flops_gflop_per_token", "comm_bw_gb_per_s", "align_ratio"};
   for (std::size_t a = 0; a < info.axes.size(); ++a) {
-    const auto* found = std::find(std::begin(kAxisPointers), std::end(kAxisPointers), AxisPointer(info.axes[a].path));
-    if (found == std::end(kAxisPointers)) others.push_back(a);
-    else axis[static_cast<std::size_t>(found - std::begin(kAxisPointers))] = a;
+    const auto* found = std::find(std::begin(kAxisPointers), std::end(kAxisPointers),
+                                  AxisPointer(info.axes[a].path));
+    if (found == std::end(kAxisPointers))
+      others.push_back(a);
+    else
+      axis[static_cast<std::size_t>(found - std::begin(kAxisPointers))] = a;
   }
   for (std::size_t i = 0; i < 3; ++i) {
     shape[i] = info.axes[axis[i]].values.size();
@@ -299,7 +308,8 @@ SweepSection MakeSweepSection(const StudyInfo& info, const std::vector<StudyPoin
       }
       entry.model = document.root.Find("model")->AsString();
       entry.cluster = document.root.Find("cluster")->AsString();
-      if (Json* what_if = document.root.Find("what_if"); what_if != nullptr && what_if->IsObject()) *what_if = Json();
+      if (Json* what_if = document.root.Find("what_if"); what_if != nullptr && what_if->IsObject())
+        *what_if = Json();
       entry.own = PointOf(Evaluate(ReadScenario(document, cache), Level::kAnalytic));
       entry.points.assign(shape[0] * shape[1] * shape[2], nullptr);
       entries.push_back(std::move(entry));
@@ -356,7 +366,8 @@ SweepSection MakeSweepSection(const StudyInfo& info, const std::vector<StudyPoin
       if (p != nullptr && p->ok) ++limits[p->limit];
     }
     if (!words.empty()) words += "; ";
-    words += fmt::format("{} on {}: {}, {:.2f} s", entry.model, entry.cluster, entry.own.limit, Get(entry.own, "step_time_s"));
+    words += fmt::format("{} on {}: {}, {:.2f} s", entry.model, entry.cluster, entry.own.limit,
+                         Get(entry.own, "step_time_s"));
   }
   sweep.Set("models", std::move(models));
   section.sweep = std::move(sweep);
@@ -365,15 +376,23 @@ SweepSection MakeSweepSection(const StudyInfo& info, const std::vector<StudyPoin
   for (const StudyPoint& p : points) {
     if (p.ok) alignment = std::max(alignment, Get(p, "alignment_wait_s") / Get(p, "step_time_s"));
   }
-  section.finding = fmt::format("Over {} simulated points the formula lies within {:.0f} % of the event simulation at {:.0f} % of them (α = {:.2f}, β = {:.2f}, root mean square {:.0f} %). ",
-                                all, 100 * kTolerance, 100 * static_cast<double>(inside) / total, alpha, beta, 100 * fit.rms_relative_error);
+  section.finding = fmt::format(
+      "Over {} simulated points the formula lies within {:.0f} % of the event simulation at {:.0f} "
+      "% of them (α = {:.2f}, β = {:.2f}, root mean square {:.0f} %). ",
+      all, 100 * kTolerance, 100 * static_cast<double>(inside) / total, alpha, beta,
+      100 * fit.rms_relative_error);
   for (const std::string& limit : kLimits) {
     if (limits[limit] == 0) continue;
-    section.finding += fmt::format("{} limits {:.0f} %, ", limit, 100 * static_cast<double>(limits[limit]) / total);
+    section.finding += fmt::format("{} limits {:.0f} %, ", limit,
+                                   100 * static_cast<double>(limits[limit]) / total);
   }
-  if (section.finding.size() > 2) section.finding.replace(section.finding.size() - 2, 2, " of the points.");
-  section.finding += fmt::format(" Waiting for misaligned tokens costs at most {:.1f} % of a step.", 100 * alignment);
-  if (fit.beta.at_bound) section.finding += " β lies at its bound: on this grid the unweighted G/C already overstates what is exposed.";
+  if (section.finding.size() > 2)
+    section.finding.replace(section.finding.size() - 2, 2, " of the points.");
+  section.finding += fmt::format(" Waiting for misaligned tokens costs at most {:.1f} % of a step.",
+                                 100 * alignment);
+  if (fit.beta.at_bound)
+    section.finding +=
+        " β lies at its bound: on this grid the unweighted G/C already overstates what is exposed.";
   section.answer = Answer(entries);
   section.terms = "At the operating points: " + words + ".";
   return section;

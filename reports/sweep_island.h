@@ -22,13 +22,14 @@ struct StudyPoint {
 // of the formula is one entry of `models`. α and β are fitted over all points that succeeded.
 struct SweepSection {
   Json sweep;
-  std::string finding;   // of the sweep
-  std::string terms;     // of the terms per modality
+  std::string finding;  // of the sweep
+  std::string terms;    // of the terms per modality
   std::string answer;
 };
 
 // True if the axes are those of a golden sweep: all three what_if axes, any others named model or cluster.
 bool IsGoldenSweep(const StudyInfo& info);
-SweepSection MakeSweepSection(const StudyInfo& info, const std::vector<StudyPoint>& points, InputCache* cache);
+SweepSection MakeSweepSection(const StudyInfo& info, const std::vector<StudyPoint>& points,
+                              InputCache* cache);
 
 }  // namespace aurum

@@ -24,51 +24,77 @@ struct Event {
 std::string ModuleLabel(const Model& model, const OpInfo& info) {
   if (info.head) return "head";
   switch (model.modules[static_cast<std::size_t>(info.module)].kind) {
-    case ModuleKind::kEncoder: return "vision";
-    case ModuleKind::kConnector: return "connector";
-    case ModuleKind::kBackbone: return "backbone";
+    case ModuleKind::kEncoder:
+      return "vision";
+    case ModuleKind::kConnector:
+      return "connector";
+    case ModuleKind::kBackbone:
+      return "backbone";
   }
   return "backbone";
 }
 
 std::string Kind(const Model& model, const OpInfo& info) {
   switch (info.kind) {
-    case OpKind::kHost: return "host";
-    case OpKind::kForward: return ModuleLabel(model, info) + "_forward";
-    case OpKind::kBackward: return ModuleLabel(model, info) + "_backward";
-    case OpKind::kOptimizer: return "optimizer";
-    case OpKind::kDecode: return "backbone_decode";
-    case OpKind::kTpCollective: return "tp_all_reduce";
-    case OpKind::kPipelineTransfer: return "pp_send_recv";
-    case OpKind::kParameterGather: return "dp_all_gather";
-    case OpKind::kGradientReduce: return "dp_reduce_scatter";
-    case OpKind::kAlignment: return "align_wait";
+    case OpKind::kHost:
+      return "host";
+    case OpKind::kForward:
+      return ModuleLabel(model, info) + "_forward";
+    case OpKind::kBackward:
+      return ModuleLabel(model, info) + "_backward";
+    case OpKind::kOptimizer:
+      return "optimizer";
+    case OpKind::kDecode:
+      return "backbone_decode";
+    case OpKind::kTpCollective:
+      return "tp_all_reduce";
+    case OpKind::kPipelineTransfer:
+      return "pp_send_recv";
+    case OpKind::kParameterGather:
+      return "dp_all_gather";
+    case OpKind::kGradientReduce:
+      return "dp_reduce_scatter";
+    case OpKind::kAlignment:
+      return "align_wait";
   }
   return "";
 }
 
 std::string Kind(GapCause cause) {
   switch (cause) {
-    case GapCause::kTp: return "bubble_tp";
-    case GapCause::kDpGather: return "bubble_dp_all_gather";
-    case GapCause::kDpReduce: return "bubble_dp_reduce_scatter";
-    case GapCause::kPpTransfer: return "pp_send_recv";
-    case GapCause::kPpWarmup: return "bubble_pp_warmup";
-    case GapCause::kPpCooldown: return "bubble_pp_cooldown";
-    case GapCause::kPpOther: return "bubble_pp_other";
-    case GapCause::kAlignment: return "align_wait";
+    case GapCause::kTp:
+      return "bubble_tp";
+    case GapCause::kDpGather:
+      return "bubble_dp_all_gather";
+    case GapCause::kDpReduce:
+      return "bubble_dp_reduce_scatter";
+    case GapCause::kPpTransfer:
+      return "pp_send_recv";
+    case GapCause::kPpWarmup:
+      return "bubble_pp_warmup";
+    case GapCause::kPpCooldown:
+      return "bubble_pp_cooldown";
+    case GapCause::kPpOther:
+      return "bubble_pp_other";
+    case GapCause::kAlignment:
+      return "align_wait";
   }
   return "";
 }
 
 const char* LaneName(Lane lane) {
   switch (lane) {
-    case Lane::kMain: return "main";
-    case Lane::kTp: return "tp";
+    case Lane::kMain:
+      return "main";
+    case Lane::kTp:
+      return "tp";
     case Lane::kPpForward:
-    case Lane::kPpBackward: return "pp";
-    case Lane::kDp: return "dp";
-    case Lane::kAlign: return "";  // shown as the main lane's wait
+    case Lane::kPpBackward:
+      return "pp";
+    case Lane::kDp:
+      return "dp";
+    case Lane::kAlign:
+      return "";  // shown as the main lane's wait
   }
   return "";
 }
@@ -117,8 +143,9 @@ void Merge(std::vector<Event>* events, Time slack) {
   for (const Event& event : *events) {
     if (!merged.empty()) {
       Event& last = merged.back();
-      if (last.shown_class == event.shown_class && last.lane == event.lane && last.kind == event.kind &&
-          last.micro_batch == event.micro_batch && event.start - last.end <= slack) {
+      if (last.shown_class == event.shown_class && last.lane == event.lane &&
+          last.kind == event.kind && last.micro_batch == event.micro_batch &&
+          event.start - last.end <= slack) {
         last.end = std::max(last.end, event.end);
         last.bytes += event.bytes;
         last.critical = last.critical || event.critical;
@@ -139,12 +166,15 @@ std::vector<Event> Slice(const std::vector<Event>& events, Time step, std::size_
     std::size_t next = 0;
     for (std::size_t i = 0; i < slices; ++i) {
       const Time from{step.ps / static_cast<std::int64_t>(slices) * static_cast<std::int64_t>(i)};
-      const Time to = i + 1 == slices ? step : Time{step.ps / static_cast<std::int64_t>(slices) * static_cast<std::int64_t>(i + 1)};
+      const Time to = i + 1 == slices ? step
+                                      : Time{step.ps / static_cast<std::int64_t>(slices) *
+                                             static_cast<std::int64_t>(i + 1)};
       while (next < list.size() && list[next]->end <= from) ++next;
       const Event* most = nullptr;
       std::int64_t best = 0, filled = 0;
       for (std::size_t j = next; j < list.size() && list[j]->start < to; ++j) {
-        const std::int64_t overlap = (std::min(list[j]->end, to) - std::max(list[j]->start, from)).ps;
+        const std::int64_t overlap =
+            (std::min(list[j]->end, to) - std::max(list[j]->start, from)).ps;
         filled += overlap;
         if (overlap > best) {
           best = overlap;
@@ -169,7 +199,8 @@ Json TimelineJson(const Evaluation& e) {
   const std::vector<int> shown = ShownClasses(e);
   const std::vector<bool> critical = CriticalOps(e);
   std::vector<int> index(e.program.classes.size(), -1);
-  for (std::size_t i = 0; i < shown.size(); ++i) index[static_cast<std::size_t>(shown[i])] = static_cast<int>(i);
+  for (std::size_t i = 0; i < shown.size(); ++i)
+    index[static_cast<std::size_t>(shown[i])] = static_cast<int>(i);
   std::vector<Event> events;
   for (OpId op = 0; op < e.program.info.size(); ++op) {
     const OpInfo& info = e.program.info[op];
@@ -177,11 +208,13 @@ Json TimelineJson(const Evaluation& e) {
     const std::string lane = LaneName(info.lane);
     const Time start = e.outcome.schedule.start[op], end = e.outcome.schedule.end[op];
     if (c < 0 || lane.empty() || start == end) continue;
-    events.push_back({c, lane, Kind(*e.scenario.model, info), start, end, info.micro_batch, info.bytes, critical[op]});
+    events.push_back({c, lane, Kind(*e.scenario.model, info), start, end, info.micro_batch,
+                      info.bytes, critical[op]});
   }
   for (const int c : shown) {
     for (const Gap& gap : e.outcome.gaps[static_cast<std::size_t>(c)]) {
-      events.push_back({index[static_cast<std::size_t>(c)], "main", Kind(gap.cause), gap.start, gap.end, gap.micro_batch, 0, false});
+      events.push_back({index[static_cast<std::size_t>(c)], "main", Kind(gap.cause), gap.start,
+                        gap.end, gap.micro_batch, 0, false});
     }
   }
   const Time step = e.outcome.schedule.makespan;
@@ -198,15 +231,18 @@ Json TimelineJson(const Evaluation& e) {
     const RankClass& rank_class = e.program.classes[static_cast<std::size_t>(c)];
     Json entry = Json::Object();
     entry.Set("name", rank_class.name);
-    entry.Set("ranks", std::to_string(rank_class.first_gpu) + "–" + std::to_string(rank_class.first_gpu + rank_class.count - 1));
+    entry.Set("ranks", std::to_string(rank_class.first_gpu) + "–" +
+                           std::to_string(rank_class.first_gpu + rank_class.count - 1));
     entry.Set("count", rank_class.count);
     // "layers 0-31": the lane has no room for the modules' names, which its colours tell.
     const std::size_t layers = rank_class.layers.rfind("layers ");
-    entry.Set("layers", layers == std::string::npos ? rank_class.layers : rank_class.layers.substr(layers));
+    entry.Set("layers",
+              layers == std::string::npos ? rank_class.layers : rank_class.layers.substr(layers));
     classes.Append(std::move(entry));
   }
   out.Set("classes", std::move(classes));
-  out.Set("columns", Json::Array({"class", "lane", "kind", "start_s", "end_s", "microbatch", "bytes", "critical"}));
+  out.Set("columns", Json::Array({"class", "lane", "kind", "start_s", "end_s", "microbatch",
+                                  "bytes", "critical"}));
   Json list = Json::Array();
   for (const Event& event : events) {
     Json row = Json::Array();

@@ -48,8 +48,8 @@ std::string FormatDiagnostic(const Diagnostic& d, bool color) {
   const char* bold = color ? "\x1b[1m" : "";
   const char* paint = color ? (d.warning ? "\x1b[1;33m" : "\x1b[1;31m") : "";
   const char* plain = color ? "\x1b[0m" : "";
-  std::string out = std::string(paint) + (d.warning ? "warning[" : "error[") + d.CodeName() + "]" + plain +
-                    bold + ": " + d.message + plain;
+  std::string out = std::string(paint) + (d.warning ? "warning[" : "error[") + d.CodeName() + "]" +
+                    plain + bold + ": " + d.message + plain;
   const SourceLocation& at = d.where;
   if (!at.file.empty()) {
     out += "\n  --> " + at.file;
@@ -71,7 +71,8 @@ std::string FormatDiagnostic(const Diagnostic& d, bool color) {
     }
     const std::string number = std::to_string(at.line);
     out += "\n " + number + " | " + text;
-    out += "\n " + std::string(number.size(), ' ') + " | " + std::string(std::min(column, text.size()), ' ') + "^";
+    out += "\n " + std::string(number.size(), ' ') + " | " +
+           std::string(std::min(column, text.size()), ' ') + "^";
     if (!d.note.empty()) out += " " + d.note;
   } else if (!d.note.empty()) {
     out += "\nnote: " + d.note;
@@ -82,7 +83,9 @@ std::string FormatDiagnostic(const Diagnostic& d, bool color) {
 }
 
 InputError::InputError(Diagnostic diagnostic, ExitCode exit_code)
-    : diagnostic_(std::move(diagnostic)), exit_code_(exit_code), what_(FormatDiagnostic(diagnostic_)) {}
+    : diagnostic_(std::move(diagnostic)),
+      exit_code_(exit_code),
+      what_(FormatDiagnostic(diagnostic_)) {}
 
 std::string NearestName(std::string_view name, const std::vector<std::string>& candidates) {
   if (name.size() > 200) return "";

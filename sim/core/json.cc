@@ -1,5 +1,6 @@
 #include "sim/core/json.h"
 
+#include <unistd.h>
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
@@ -12,7 +13,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <system_error>
-#include <unistd.h>
 
 namespace aurum {
 namespace {
@@ -41,7 +41,9 @@ class CountingIterator {
     ++*this;
     return before;
   }
-  friend bool operator==(const CountingIterator& a, const CountingIterator& b) { return a.at_ == b.at_; }
+  friend bool operator==(const CountingIterator& a, const CountingIterator& b) {
+    return a.at_ == b.at_;
+  }
   friend bool operator!=(const CountingIterator& a, const CountingIterator& b) { return !(a == b); }
 
  private:
@@ -51,7 +53,8 @@ class CountingIterator {
 
 void LineAndColumn(const std::string& text, std::size_t offset, SourceLocation* where) {
   offset = std::min(offset, text.size());
-  where->line = 1 + static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(offset), '\n'));
+  where->line = 1 + static_cast<int>(std::count(
+                        text.begin(), text.begin() + static_cast<std::ptrdiff_t>(offset), '\n'));
   const std::size_t before = offset == 0 ? std::string::npos : text.rfind('\n', offset - 1);
   const std::size_t begin = before == std::string::npos ? 0 : before + 1;
   where->column = static_cast<int>(offset - begin) + 1;
@@ -61,13 +64,17 @@ void LineAndColumn(const std::string& text, std::size_t offset, SourceLocation* 
 // Builds our values from the parser's events; stops at the first error that is ours.
 class Builder : public nlohmann::json_sax<nlohmann::json> {
  public:
-  Builder(const std::string& text, const std::size_t* taken, Json* root) : text_(text), taken_(taken), root_(root) {}
+  Builder(const std::string& text, const std::size_t* taken, Json* root)
+      : text_(text), taken_(taken), root_(root) {}
 
   bool null() override { return Add(Json(), 4); }
   bool boolean(bool value) override { return Add(Json(value), value ? 4 : 5); }
-  bool number_integer(number_integer_t value) override { return Add(Json(static_cast<std::int64_t>(value)), 0); }
+  bool number_integer(number_integer_t value) override {
+    return Add(Json(static_cast<std::int64_t>(value)), 0);
+  }
   bool number_unsigned(number_unsigned_t value) override {
-    if (value > static_cast<number_unsigned_t>(INT64_MAX)) return Add(Json(static_cast<double>(value)), 0);
+    if (value > static_cast<number_unsigned_t>(INT64_MAX))
+      return Add(Json(static_cast<double>(value)), 0);
     return Add(Json(static_cast<std::int64_t>(value)), 0);
   }
   bool number_float(number_float_t value, const string_t&) override { return Add(Json(value), 0); }
@@ -88,22 +95,26 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     keys_.back() = value;
     return true;
   }
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) override {
+  bool parse_error(std::size_t position, const std::string&,
+                   const nlohmann::detail::exception& error) override {
     code = 100;
     offset = position > 0 ? position - 1 : 0;
     // nlohmann's text ends in "...: syntax error while parsing X - reason; last read: '...'": keep the reason.
     const std::string what = error.what();
     const std::size_t reason = what.find(" - ");
     message = "not valid JSON: " + (reason == std::string::npos ? what : what.substr(reason + 3));
-    if (const std::size_t last = message.find("; last read"); last != std::string::npos) message.resize(last);
+    if (const std::size_t last = message.find("; last read"); last != std::string::npos)
+      message.resize(last);
     if (offset >= text_.size()) {
       message = "not valid JSON: the text ends too early";
       help = "the file is truncated; a bracket, brace or quote is never closed";
     } else if (message.find("number overflow") != std::string::npos) {
       message = "a number is too large to be represented";
-    } else if (text_.compare(std::min(offset, text_.size()), 3, "NaN") == 0 || NearWord("NaN") || NearWord("Infinity")) {
+    } else if (text_.compare(std::min(offset, text_.size()), 3, "NaN") == 0 || NearWord("NaN") ||
+               NearWord("Infinity")) {
       help = "JSON has no NaN and no Infinity; leave the key out or write a number";
-    } else if (message.find("U+000") != std::string::npos || message.find("control character") != std::string::npos) {
+    } else if (message.find("U+000") != std::string::npos ||
+               message.find("control character") != std::string::npos) {
       help = "is this a text file?";
     }
     return false;
@@ -134,7 +145,9 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
       }
       return 0;
     }
-    const auto number = [](char c) { return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E'; };
+    const auto number = [](char c) {
+      return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
+    };
     if (end > 0 && !number(text_[end - 1])) --end;  // the lexer reads one character past a number
     while (end > 0 && number(text_[end - 1])) --end;
     return end;
@@ -176,7 +189,8 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   const std::string& text_;
   const std::size_t* taken_;
   Json* root_;
-  std::vector<Json*> stack_;  // open containers; a container's address is stable while its children are read
+  std::vector<Json*>
+      stack_;  // open containers; a container's address is stable while its children are read
   std::vector<std::string> keys_;
 };
 
@@ -211,9 +225,12 @@ std::string Unescape(std::string_view token) {
 std::string EscapeKey(std::string_view key) {
   std::string out;
   for (const char c : key) {
-    if (c == '~') out += "~0";
-    else if (c == '/') out += "~1";
-    else out += c;
+    if (c == '~')
+      out += "~0";
+    else if (c == '/')
+      out += "~1";
+    else
+      out += c;
   }
   return out;
 }
@@ -286,7 +303,8 @@ Json& Json::Append(Json value) {
 }
 
 std::string Json::Dump(int indent) const {
-  return ToNlohmann(*this).dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return ToNlohmann(*this).dump(indent, ' ', false,
+                                nlohmann::ordered_json::error_handler_t::replace);
 }
 
 SourceLocation JsonDocument::Locate(const Json& value, std::string pointer) const {
@@ -306,7 +324,8 @@ JsonDocument ParseJson(std::string text, std::string name) {
   std::size_t taken = 0;
   Builder builder(source, &taken, &document.root);
   const char* begin = source.data();
-  const bool ok = nlohmann::json::sax_parse(CountingIterator(begin, &taken), CountingIterator(begin + source.size(), nullptr), &builder);
+  const bool ok = nlohmann::json::sax_parse(
+      CountingIterator(begin, &taken), CountingIterator(begin + source.size(), nullptr), &builder);
   if (ok && builder.code == 0) return document;
   Diagnostic d;
   d.code = builder.code == 0 ? 100 : builder.code;
@@ -337,7 +356,8 @@ std::string ReadTextFile(const std::string& path) {
     const std::filesystem::path folder = std::filesystem::path(path).parent_path();
     std::vector<std::string> names;
     std::error_code ignored;
-    for (const auto& entry : std::filesystem::directory_iterator(folder.empty() ? "." : folder, ignored)) {
+    for (const auto& entry :
+         std::filesystem::directory_iterator(folder.empty() ? "." : folder, ignored)) {
       names.push_back(entry.path().filename().string());
     }
     std::sort(names.begin(), names.end());
@@ -345,7 +365,8 @@ std::string ReadTextFile(const std::string& path) {
     if (!nearest.empty()) help = "did you mean '" + (folder / nearest).string() + "'?";
     fail(201, "no such file: '" + path + "'", help);
   }
-  if (std::filesystem::is_directory(status)) fail(202, "'" + path + "' is a directory, not a file", "");
+  if (std::filesystem::is_directory(status))
+    fail(202, "'" + path + "' is a directory, not a file", "");
   if (std::filesystem::is_regular_file(status)) {
     const auto size = std::filesystem::file_size(path, error);
     if (!error && size > kMaxFileBytes) {
@@ -355,7 +376,9 @@ std::string ReadTextFile(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
   if (in) text << in.rdbuf();
-  if (!in || in.bad()) fail(202, "cannot read '" + path + "': " + std::strerror(errno), "check the permissions of the file");
+  if (!in || in.bad())
+    fail(202, "cannot read '" + path + "': " + std::strerror(errno),
+         "check the permissions of the file");
   return std::move(text).str();
 }
 
@@ -364,7 +387,8 @@ JsonDocument ReadJsonFile(const std::string& path) { return ParseJson(ReadTextFi
 void WriteTextFile(const std::string& path, std::string_view text) {
   namespace fs = std::filesystem;
   const auto fail = [&](const std::string& why) {
-    ThrowInput(204, "cannot write '" + path + "': " + why, "check that the folder exists, is writable and has room");
+    ThrowInput(204, "cannot write '" + path + "': " + why,
+               "check that the folder exists, is writable and has room");
   };
   std::error_code error;
   // A device or pipe (/dev/stdout) cannot be renamed over.
@@ -411,9 +435,11 @@ const Json* FindPath(const Json& root, std::string_view path) {
   return at;
 }
 
-void SetPath(JsonDocument* document, std::string_view path, Json value, const std::string& spelled) {
+void SetPath(JsonDocument* document, std::string_view path, Json value,
+             const std::string& spelled) {
   const auto fail = [&](const std::string& why) {
-    ThrowInput(106, "cannot set '" + std::string(path) + "': " + why, "for example --set plan.micro_batch_size=2");
+    ThrowInput(106, "cannot set '" + std::string(path) + "': " + why,
+               "for example --set plan.micro_batch_size=2");
   };
   const auto source = static_cast<std::uint16_t>(document->sources.size());
   document->sources.push_back({spelled, spelled});
@@ -454,8 +480,8 @@ void ApplyOverride(JsonDocument* document, std::string_view assignment) {
   const std::size_t equals = assignment.find('=');
   const std::string spelled = "--set " + std::string(assignment);
   if (equals == std::string_view::npos || equals == 0) {
-    ThrowInput(106, "'" + spelled + "' is not of the form path=value", "for example --set plan.micro_batch_size=2",
-               ExitCode::kUsage);
+    ThrowInput(106, "'" + spelled + "' is not of the form path=value",
+               "for example --set plan.micro_batch_size=2", ExitCode::kUsage);
   }
   const std::string text(assignment.substr(equals + 1));
   Json value;
@@ -469,7 +495,8 @@ void ApplyOverride(JsonDocument* document, std::string_view assignment) {
 
 ObjectReader::ObjectReader(const JsonDocument& document, const Json& value, std::string pointer)
     : document_(&document), value_(&value), pointer_(std::move(pointer)) {
-  if (!value.IsObject()) Fail(103, "", "expected an object here, not " + std::string(value.TypeName()));
+  if (!value.IsObject())
+    Fail(103, "", "expected an object here, not " + std::string(value.TypeName()));
 }
 
 std::string ObjectReader::Pointer(std::string_view key) const {
@@ -503,7 +530,8 @@ bool ObjectReader::Has(std::string_view key) { return Lookup(key) != nullptr; }
 std::string ObjectReader::String(std::string_view key) {
   const Json& value = Require(key);
   if (!value.IsString()) {
-    Fail(103, key, "'" + std::string(key) + "' must be a string, not " + std::string(value.TypeName()));
+    Fail(103, key,
+         "'" + std::string(key) + "' must be a string, not " + std::string(value.TypeName()));
   }
   return value.AsString();
 }
@@ -516,11 +544,14 @@ std::int64_t ObjectReader::Integer(std::string_view key, std::int64_t low, std::
   const Json& value = Require(key);
   double number = 0;
   if (value.IsNumber()) number = value.AsNumber();
-  const bool whole = value.IsInteger() || (value.IsNumber() && std::floor(number) == number && std::abs(number) < 9e15);
+  const bool whole = value.IsInteger() ||
+                     (value.IsNumber() && std::floor(number) == number && std::abs(number) < 9e15);
   if (!whole) {
-    Fail(103, key, "'" + std::string(key) + "' must be an integer, not " + std::string(value.TypeName()));
+    Fail(103, key,
+         "'" + std::string(key) + "' must be an integer, not " + std::string(value.TypeName()));
   }
-  const std::int64_t integer = value.IsInteger() ? value.AsInteger() : static_cast<std::int64_t>(number);
+  const std::int64_t integer =
+      value.IsInteger() ? value.AsInteger() : static_cast<std::int64_t>(number);
   if (integer < low || integer > high) {
     Fail(107, key, "'" + std::string(key) + "' is " + std::to_string(integer),
          "it must lie in " + std::to_string(low) + " … " + std::to_string(high));
@@ -528,14 +559,16 @@ std::int64_t ObjectReader::Integer(std::string_view key, std::int64_t low, std::
   return integer;
 }
 
-std::int64_t ObjectReader::IntegerOr(std::string_view key, std::int64_t fallback, std::int64_t low, std::int64_t high) {
+std::int64_t ObjectReader::IntegerOr(std::string_view key, std::int64_t fallback, std::int64_t low,
+                                     std::int64_t high) {
   return Has(key) ? Integer(key, low, high) : fallback;
 }
 
 double ObjectReader::Number(std::string_view key, double low, double high) {
   const Json& value = Require(key);
   if (!value.IsNumber()) {
-    Fail(103, key, "'" + std::string(key) + "' must be a number, not " + std::string(value.TypeName()));
+    Fail(103, key,
+         "'" + std::string(key) + "' must be a number, not " + std::string(value.TypeName()));
   }
   const double number = value.AsNumber();
   if (!(number >= low && number <= high)) {
@@ -552,12 +585,15 @@ double ObjectReader::NumberOr(std::string_view key, double fallback, double low,
 bool ObjectReader::Bool(std::string_view key) {
   const Json& value = Require(key);
   if (!value.IsBool()) {
-    Fail(103, key, "'" + std::string(key) + "' must be true or false, not " + std::string(value.TypeName()));
+    Fail(103, key,
+         "'" + std::string(key) + "' must be true or false, not " + std::string(value.TypeName()));
   }
   return value.AsBool();
 }
 
-bool ObjectReader::BoolOr(std::string_view key, bool fallback) { return Has(key) ? Bool(key) : fallback; }
+bool ObjectReader::BoolOr(std::string_view key, bool fallback) {
+  return Has(key) ? Bool(key) : fallback;
+}
 
 std::size_t ObjectReader::Choice(std::string_view key, const std::vector<std::string>& choices) {
   const std::string chosen = String(key);
@@ -571,7 +607,8 @@ std::size_t ObjectReader::Choice(std::string_view key, const std::vector<std::st
   Fail(108, key, "'" + std::string(key) + "' is '" + chosen + "', which is not known", help);
 }
 
-std::size_t ObjectReader::ChoiceOr(std::string_view key, std::size_t fallback, const std::vector<std::string>& choices) {
+std::size_t ObjectReader::ChoiceOr(std::string_view key, std::size_t fallback,
+                                   const std::vector<std::string>& choices) {
   return Has(key) ? Choice(key, choices) : fallback;
 }
 
@@ -590,7 +627,9 @@ std::vector<ObjectReader> ObjectReader::Objects(std::string_view key) {
   const Json* value = Lookup(key);
   if (value == nullptr) return objects;
   if (!value->IsArray()) {
-    Fail(103, key, "'" + std::string(key) + "' must be an array of objects, not " + std::string(value->TypeName()));
+    Fail(103, key,
+         "'" + std::string(key) + "' must be an array of objects, not " +
+             std::string(value->TypeName()));
   }
   for (std::size_t i = 0; i < value->items().size(); ++i) {
     objects.emplace_back(*document_, value->items()[i], Pointer(key) + "/" + std::to_string(i));
@@ -601,11 +640,16 @@ std::vector<ObjectReader> ObjectReader::Objects(std::string_view key) {
 std::vector<double> ObjectReader::Numbers(std::string_view key, double low, double high) {
   const Json& value = Require(key);
   if (!value.IsArray()) {
-    Fail(103, key, "'" + std::string(key) + "' must be an array of numbers, not " + std::string(value.TypeName()));
+    Fail(103, key,
+         "'" + std::string(key) + "' must be an array of numbers, not " +
+             std::string(value.TypeName()));
   }
   std::vector<double> numbers;
   for (const Json& item : value.items()) {
-    if (!item.IsNumber()) Fail(103, key, "'" + std::string(key) + "' must hold only numbers, not " + std::string(item.TypeName()));
+    if (!item.IsNumber())
+      Fail(
+          103, key,
+          "'" + std::string(key) + "' must hold only numbers, not " + std::string(item.TypeName()));
     const double number = item.AsNumber();
     if (!(number >= low && number <= high)) {
       Fail(107, key, "'" + std::string(key) + "' holds " + FormatNumber(number),
@@ -616,11 +660,14 @@ std::vector<double> ObjectReader::Numbers(std::string_view key, double low, doub
   return numbers;
 }
 
-std::vector<std::int64_t> ObjectReader::Integers(std::string_view key, std::int64_t low, std::int64_t high) {
-  const std::vector<double> numbers = Numbers(key, static_cast<double>(low), static_cast<double>(high));
+std::vector<std::int64_t> ObjectReader::Integers(std::string_view key, std::int64_t low,
+                                                 std::int64_t high) {
+  const std::vector<double> numbers =
+      Numbers(key, static_cast<double>(low), static_cast<double>(high));
   std::vector<std::int64_t> integers;
   for (const double number : numbers) {
-    if (std::floor(number) != number) Fail(103, key, "'" + std::string(key) + "' must hold only integers");
+    if (std::floor(number) != number)
+      Fail(103, key, "'" + std::string(key) + "' must hold only integers");
     integers.push_back(static_cast<std::int64_t>(number));
   }
   return integers;
@@ -629,11 +676,16 @@ std::vector<std::int64_t> ObjectReader::Integers(std::string_view key, std::int6
 std::vector<std::string> ObjectReader::Strings(std::string_view key) {
   const Json& value = Require(key);
   if (!value.IsArray()) {
-    Fail(103, key, "'" + std::string(key) + "' must be an array of strings, not " + std::string(value.TypeName()));
+    Fail(103, key,
+         "'" + std::string(key) + "' must be an array of strings, not " +
+             std::string(value.TypeName()));
   }
   std::vector<std::string> strings;
   for (const Json& item : value.items()) {
-    if (!item.IsString()) Fail(103, key, "'" + std::string(key) + "' must hold only strings, not " + std::string(item.TypeName()));
+    if (!item.IsString())
+      Fail(
+          103, key,
+          "'" + std::string(key) + "' must hold only strings, not " + std::string(item.TypeName()));
     strings.push_back(item.AsString());
   }
   return strings;
@@ -658,19 +710,21 @@ void ObjectReader::Finish() const {
       help = "known here:";
       for (const std::string& key : known_) help += " " + key;
     }
-    Fail(101, name, "unknown key '" + name + "'" + (pointer_.empty() ? "" : " (" + pointer_ + ")"), help);
+    Fail(101, name, "unknown key '" + name + "'" + (pointer_.empty() ? "" : " (" + pointer_ + ")"),
+         help);
   }
 }
 
-void ObjectReader::Fail(int code, std::string_view key, std::string message, std::string help, std::string note,
-                        ExitCode exit_code) const {
+void ObjectReader::Fail(int code, std::string_view key, std::string message, std::string help,
+                        std::string note, ExitCode exit_code) const {
   Diagnostic d;
   d.code = code;
   d.message = std::move(message);
   d.help = std::move(help);
   d.note = std::move(note);
   const Json* at = key.empty() ? nullptr : value_->Find(key);
-  d.where = document_->Locate(at == nullptr ? *value_ : *at, at == nullptr ? pointer_ : Pointer(key));
+  d.where =
+      document_->Locate(at == nullptr ? *value_ : *at, at == nullptr ? pointer_ : Pointer(key));
   throw InputError(std::move(d), exit_code);
 }
 

@@ -19,14 +19,16 @@ class Json {
  public:
   using Members = std::vector<std::pair<std::string, Json>>;
 
-  Json() = default;  // null
-  Json(bool value) : value_(value) {}                                             // NOLINT(google-explicit-constructor)
-  Json(int value) : value_(static_cast<std::int64_t>(value)) {}                   // NOLINT(google-explicit-constructor)
-  Json(std::int64_t value) : value_(value) {}                                     // NOLINT(google-explicit-constructor)
-  Json(double value) : value_(value) {}                                           // NOLINT(google-explicit-constructor)
-  Json(const char* value) : value_(std::string(value)) {}                         // NOLINT(google-explicit-constructor)
-  Json(std::string value) : value_(std::move(value)) {}                           // NOLINT(google-explicit-constructor)
-  Json(std::string_view value) : value_(std::string(value)) {}                    // NOLINT(google-explicit-constructor)
+  Json() = default;                    // null
+  Json(bool value) : value_(value) {}  // NOLINT(google-explicit-constructor)
+  Json(int value)
+      : value_(static_cast<std::int64_t>(value)) {}        // NOLINT(google-explicit-constructor)
+  Json(std::int64_t value) : value_(value) {}              // NOLINT(google-explicit-constructor)
+  Json(double value) : value_(value) {}                    // NOLINT(google-explicit-constructor)
+  Json(const char* value) : value_(std::string(value)) {}  // NOLINT(google-explicit-constructor)
+  Json(std::string value) : value_(std::move(value)) {}    // NOLINT(google-explicit-constructor)
+  Json(std::string_view value)
+      : value_(std::string(value)) {}  // NOLINT(google-explicit-constructor)
   static Json Array() { return Json(Kind(std::vector<Json>())); }
   static Json Object() { return Json(Kind(Members())); }
   static Json Array(std::vector<Json> items) { return Json(Kind(std::move(items))); }
@@ -53,13 +55,15 @@ class Json {
 
   const Json* Find(std::string_view key) const;  // nullptr if absent or not an object
   Json* Find(std::string_view key);
-  Json& Set(std::string_view key, Json value);   // replaces or appends; *this must be an object
-  Json& Append(Json value);                      // *this must be an array
+  Json& Set(std::string_view key, Json value);  // replaces or appends; *this must be an object
+  Json& Append(Json value);                     // *this must be an array
 
   // One line if indent < 0. Object members keep their order. Non-finite numbers are written as null.
   std::string Dump(int indent = -1) const;
 
-  std::uint32_t offset() const { return offset_; }  // byte in the source, just after the token's start
+  std::uint32_t offset() const {
+    return offset_;
+  }  // byte in the source, just after the token's start
   std::uint16_t source() const { return source_; }  // index into JsonDocument::sources
   void SetPlace(std::uint16_t source, std::uint32_t offset) {
     source_ = source;
@@ -67,7 +71,8 @@ class Json {
   }
 
  private:
-  using Kind = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<Json>, Members>;
+  using Kind = std::variant<std::monostate, bool, std::int64_t, double, std::string,
+                            std::vector<Json>, Members>;
   explicit Json(Kind value) : value_(std::move(value)) {}
 
   Kind value_;
@@ -114,21 +119,23 @@ class ObjectReader {
   std::string String(std::string_view key);
   std::string String(std::string_view key, std::string fallback);
   std::int64_t Integer(std::string_view key, std::int64_t low, std::int64_t high);
-  std::int64_t IntegerOr(std::string_view key, std::int64_t fallback, std::int64_t low, std::int64_t high);
+  std::int64_t IntegerOr(std::string_view key, std::int64_t fallback, std::int64_t low,
+                         std::int64_t high);
   double Number(std::string_view key, double low, double high);
   double NumberOr(std::string_view key, double fallback, double low, double high);
   bool Bool(std::string_view key);
   bool BoolOr(std::string_view key, bool fallback);
   // Index into `choices`.
   std::size_t Choice(std::string_view key, const std::vector<std::string>& choices);
-  std::size_t ChoiceOr(std::string_view key, std::size_t fallback, const std::vector<std::string>& choices);
+  std::size_t ChoiceOr(std::string_view key, std::size_t fallback,
+                       const std::vector<std::string>& choices);
   ObjectReader Object(std::string_view key);
   std::optional<ObjectReader> ObjectIf(std::string_view key);
   std::vector<ObjectReader> Objects(std::string_view key);  // an array of objects; empty if absent
   std::vector<double> Numbers(std::string_view key, double low, double high);
   std::vector<std::int64_t> Integers(std::string_view key, std::int64_t low, std::int64_t high);
   std::vector<std::string> Strings(std::string_view key);
-  const Json& Value(std::string_view key);           // any type; E0102 if absent
+  const Json& Value(std::string_view key);  // any type; E0102 if absent
   std::vector<std::string> Keys() const;
   void Ignore(std::string_view key) { known_.emplace_back(key); }
 

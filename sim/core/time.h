@@ -31,6 +31,8 @@ inline Time TimeFromSeconds(double seconds) {
   return {std::llround(seconds * kPicosecondsPerSecond)};
 }
 
-inline constexpr double Seconds(Time t) { return static_cast<double>(t.ps) / kPicosecondsPerSecond; }
+inline constexpr double Seconds(Time t) {
+  return static_cast<double>(t.ps) / kPicosecondsPerSecond;
+}
 
 }  // namespace aurum

@@ -69,15 +69,19 @@ Golden GoldenTerms(const Scenario& s, const Program& program) {
     if (path.f_over_b_s + path.g_over_c_s + path.comm_s > now * (1 + 1e-12)) golden.path = path;
     golden.not_in_formula_s = std::max(golden.not_in_formula_s, c.optimizer_s);
   }
-  if (golden.path.f_over_b_s > 0) golden.path.rate_flops_per_s = golden.path.flops / golden.path.f_over_b_s;
-  if (golden.path.g_over_c_s > 0) golden.path.gradient_bytes_per_s = golden.path.gradient_bytes / golden.path.g_over_c_s;
+  if (golden.path.f_over_b_s > 0)
+    golden.path.rate_flops_per_s = golden.path.flops / golden.path.f_over_b_s;
+  if (golden.path.g_over_c_s > 0)
+    golden.path.gradient_bytes_per_s = golden.path.gradient_bytes / golden.path.g_over_c_s;
   golden.not_in_formula_s += s.stack->step_overhead_s;
   golden.p_align_s = m * program.alignment.seconds_per_micro_batch;
   return golden;
 }
 
 double GoldenSeconds(const Golden& golden, Combine combine, double alpha, double beta) {
-  const auto value = [&](const GoldenTerm& t) { return t.f_over_b_s + t.g_over_c_s + alpha * t.comm_s; };
+  const auto value = [&](const GoldenTerm& t) {
+    return t.f_over_b_s + t.g_over_c_s + alpha * t.comm_s;
+  };
   double total = 0;
   switch (combine) {
     case Combine::kMax:
@@ -86,7 +90,9 @@ double GoldenSeconds(const Golden& golden, Combine combine, double alpha, double
     case Combine::kSum:
       for (const GoldenTerm& term : golden.terms) total += value(term);
       break;
-    case Combine::kCriticalPath: total = value(golden.path); break;
+    case Combine::kCriticalPath:
+      total = value(golden.path);
+      break;
   }
   return total + beta * golden.p_align_s;
 }

@@ -19,18 +19,31 @@ namespace {
 // spread over published Megatron, SimuMax and BLOOM peaks of component models of this kind.
 constexpr double kBand = 0.10;
 
-double& Part(ClassMemory& memory, MemoryComponent component) { return memory.at_peak[static_cast<std::size_t>(component)]; }
+double& Part(ClassMemory& memory, MemoryComponent component) {
+  return memory.at_peak[static_cast<std::size_t>(component)];
+}
 
 std::string Describe(const Scenario& scenario, const OpInfo& info) {
   std::string what;
   switch (info.kind) {
-    case OpKind::kForward: what = "forward"; break;
-    case OpKind::kBackward: what = "backward"; break;
-    case OpKind::kDecode: what = "decode"; break;
-    default: what = "step"; break;
+    case OpKind::kForward:
+      what = "forward";
+      break;
+    case OpKind::kBackward:
+      what = "backward";
+      break;
+    case OpKind::kDecode:
+      what = "decode";
+      break;
+    default:
+      what = "step";
+      break;
   }
   if (info.micro_batch >= 0) what += " of micro-batch " + std::to_string(info.micro_batch);
-  if (info.module >= 0) what += ", " + (info.head ? "head" : scenario.model->modules[static_cast<std::size_t>(info.module)].name);
+  if (info.module >= 0)
+    what +=
+        ", " +
+        (info.head ? "head" : scenario.model->modules[static_cast<std::size_t>(info.module)].name);
   return what;
 }
 
@@ -42,10 +55,14 @@ void Constants(const Scenario& s, const RankClass& c, ClassMemory* memory) {
   double largest = 0, largest_trained = 0;
   for (const ModuleShare& share : c.modules) {
     // Frozen and served weights are kept in the compute precision, whatever the stack trains in.
-    Part(*memory, MemoryComponent::kWeights) += share.parameters * (share.trained ? stack.weight_bytes : BytesOf(s.plan.precision)) / shard_weights;
+    Part(*memory, MemoryComponent::kWeights) +=
+        share.parameters * (share.trained ? stack.weight_bytes : BytesOf(s.plan.precision)) /
+        shard_weights;
     if (share.trained) {
-      Part(*memory, MemoryComponent::kGradients) += share.parameters * stack.gradient_bytes / shard_weights;
-      Part(*memory, MemoryComponent::kOptimizer) += share.parameters * stack.optimizer_bytes / shard_optimizer;
+      Part(*memory, MemoryComponent::kGradients) +=
+          share.parameters * stack.gradient_bytes / shard_weights;
+      Part(*memory, MemoryComponent::kOptimizer) +=
+          share.parameters * stack.optimizer_bytes / shard_optimizer;
       largest_trained = std::max(largest_trained, share.largest_unit);
       // A cached gradient of one layer that fused accumulation never reads, but keeps.
       Part(*memory, MemoryComponent::kGradients) += share.largest_unit * stack.dummy_gradient_bytes;
@@ -55,13 +72,16 @@ void Constants(const Scenario& s, const RankClass& c, ClassMemory* memory) {
   }
   if (training && s.plan.sharding == Sharding::kFsdp && s.plan.dp > 1) {
     // The unit that runs and the one that is gathered ahead, and one unit's whole gradients before they are reduced.
-    Part(*memory, MemoryComponent::kCommunication) += 2 * largest * stack.parameter_exchange_bytes + largest_trained * stack.gradient_exchange_bytes;
+    Part(*memory, MemoryComponent::kCommunication) +=
+        2 * largest * stack.parameter_exchange_bytes +
+        largest_trained * stack.gradient_exchange_bytes;
   }
   if (training && s.plan.pp > 1) {
     // A receive buffer in each direction.
     const double shard = s.plan.sequence_parallel ? s.plan.tp : 1;
-    Part(*memory, MemoryComponent::kCommunication) += 2 * BytesOf(s.plan.precision) * s.sample.backbone_tokens *
-                                                      static_cast<double>(s.plan.micro_batch_size) * s.model->Backbone().hidden / shard;
+    Part(*memory, MemoryComponent::kCommunication) +=
+        2 * BytesOf(s.plan.precision) * s.sample.backbone_tokens *
+        static_cast<double>(s.plan.micro_batch_size) * s.model->Backbone().hidden / shard;
   }
 }
 
@@ -69,14 +89,22 @@ void Constants(const Scenario& s, const RankClass& c, ClassMemory* memory) {
 
 std::string MemoryComponentName(MemoryComponent component) {
   switch (component) {
-    case MemoryComponent::kWeights: return "weights";
-    case MemoryComponent::kGradients: return "gradients";
-    case MemoryComponent::kOptimizer: return "optimizer";
-    case MemoryComponent::kActivations: return "activations";
-    case MemoryComponent::kLogits: return "logits";
-    case MemoryComponent::kCommunication: return "communication";
-    case MemoryComponent::kKvCache: return "kv_cache";
-    case MemoryComponent::kRuntime: return "runtime";
+    case MemoryComponent::kWeights:
+      return "weights";
+    case MemoryComponent::kGradients:
+      return "gradients";
+    case MemoryComponent::kOptimizer:
+      return "optimizer";
+    case MemoryComponent::kActivations:
+      return "activations";
+    case MemoryComponent::kLogits:
+      return "logits";
+    case MemoryComponent::kCommunication:
+      return "communication";
+    case MemoryComponent::kKvCache:
+      return "kv_cache";
+    case MemoryComponent::kRuntime:
+      return "runtime";
   }
   return "";
 }
@@ -85,14 +113,16 @@ MemoryReport MeasureMemory(const Scenario& s, const Program& program, const Outc
   MemoryReport report;
   report.device_bytes = s.cluster->gpu.memory_bytes;
   report.classes.resize(program.classes.size());
-  for (std::size_t c = 0; c < program.classes.size(); ++c) Constants(s, program.classes[c], &report.classes[c]);
+  for (std::size_t c = 0; c < program.classes.size(); ++c)
+    Constants(s, program.classes[c], &report.classes[c]);
 
   // By time; at equal times what is returned goes first, then the order of the program.
   std::vector<std::tuple<Time, bool, std::size_t>> order;
   order.reserve(program.memory.size());
   for (std::size_t i = 0; i < program.memory.size(); ++i) {
     const MemoryEvent& event = program.memory[i];
-    const Time when = event.at_end ? outcome.schedule.end[event.op] : outcome.schedule.start[event.op];
+    const Time when =
+        event.at_end ? outcome.schedule.end[event.op] : outcome.schedule.start[event.op];
     order.emplace_back(when, event.bytes > 0, i);
   }
   std::sort(order.begin(), order.end());
@@ -137,10 +167,12 @@ MemoryReport MeasureMemory(const Scenario& s, const Program& program, const Outc
     Part(memory, MemoryComponent::kLogits) = now[c].peak_logits;
     Part(memory, MemoryComponent::kCommunication) += now[c].peak_communication;
     for (const double bytes : memory.at_peak) memory.allocated_bytes += bytes;
-    Part(memory, MemoryComponent::kRuntime) = s.stack->runtime_bytes + s.stack->fragmentation * memory.allocated_bytes;
+    Part(memory, MemoryComponent::kRuntime) =
+        s.stack->runtime_bytes + s.stack->fragmentation * memory.allocated_bytes;
     memory.peak_bytes = memory.allocated_bytes + Part(memory, MemoryComponent::kRuntime);
     memory.at = now[c].any ? Describe(s, program.info[now[c].at]) : "whole step";
-    if (memory.peak_bytes > report.classes[static_cast<std::size_t>(report.heaviest)].peak_bytes) report.heaviest = static_cast<int>(c);
+    if (memory.peak_bytes > report.classes[static_cast<std::size_t>(report.heaviest)].peak_bytes)
+      report.heaviest = static_cast<int>(c);
   }
   const ClassMemory& heaviest = report.Heaviest();
   report.low_bytes = heaviest.peak_bytes - kBand * heaviest.allocated_bytes;

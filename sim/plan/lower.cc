@@ -54,7 +54,8 @@ Groups GroupsOfStage(const Plan& plan, int stage) {
     groups.dp.push_back(std::move(group));
   }
   if (stage + 1 < plan.pp) {
-    for (int i = 0; i < plan.tp * plan.dp; ++i) groups.next.emplace_back(base + i, base + plan.tp * plan.dp + i);
+    for (int i = 0; i < plan.tp * plan.dp; ++i)
+      groups.next.emplace_back(base + i, base + plan.tp * plan.dp + i);
   }
   return groups;
 }
@@ -69,20 +70,23 @@ struct Priced {
 
 class Lowering {
  public:
-  Lowering(const Scenario& scenario, const LowerOptions& options) : s_(scenario), options_(options) {
+  Lowering(const Scenario& scenario, const LowerOptions& options)
+      : s_(scenario), options_(options) {
     context_ = {s_.profile.get(), s_.stack.get(), s_.plan.precision, 1};
     program_.provenance = s_.profile->provenance;
   }
 
   Program Run() {
     program_.own_flops_per_token = ForwardFlopsPerToken(s_, context_);
-    if (s_.what_if.flops_per_token) program_.flops_scale = *s_.what_if.flops_per_token / program_.own_flops_per_token;
+    if (s_.what_if.flops_per_token)
+      program_.flops_scale = *s_.what_if.flops_per_token / program_.own_flops_per_token;
     context_.flops_scale = program_.flops_scale;
     stages_ = MakeStages(s_, context_);
     for (int p = 0; p < s_.plan.pp; ++p) groups_.push_back(GroupsOfStage(s_.plan, p));
     ResolveCommScale();
     program_.micro_batches = s_.plan.micro_batches;
-    program_.micro_batch_tokens = s_.sample.backbone_tokens * static_cast<double>(s_.plan.micro_batch_size);
+    program_.micro_batch_tokens =
+        s_.sample.backbone_tokens * static_cast<double>(s_.plan.micro_batch_size);
     PriceAlignment();
     const std::size_t p = stages_.size();
     for (std::size_t stage = 0; stage < p; ++stage) {
@@ -117,13 +121,15 @@ class Lowering {
     CollectiveOptions options = Options(true);
     CollectiveCost cost;
     if (groups.front().size() >= 2) {
-      cost = PriceCollective(CollectiveKind::kAllReduce, kProbe, groups, *s_.cluster, *s_.profile, options);
+      cost = PriceCollective(CollectiveKind::kAllReduce, kProbe, groups, *s_.cluster, *s_.profile,
+                             options);
     } else {
       cost = PriceTransfer(kProbe, groups_[0].next, *s_.cluster, *s_.profile, options);
       cost.bus_bandwidth_bytes_per_s = kProbe / cost.seconds;
     }
     program_.own_bus_bandwidth = cost.bus_bandwidth_bytes_per_s;
-    if (s_.what_if.comm_bw_bytes_per_s) program_.comm_scale = *s_.what_if.comm_bw_bytes_per_s / program_.own_bus_bandwidth;
+    if (s_.what_if.comm_bw_bytes_per_s)
+      program_.comm_scale = *s_.what_if.comm_bw_bytes_per_s / program_.own_bus_bandwidth;
   }
 
   CollectiveOptions Options(bool data_parallel) const {
@@ -137,7 +143,8 @@ class Lowering {
   Priced Keep(CollectiveCost cost, double bytes) {
     program_.provenance = Weakest(program_.provenance, cost.provenance);
     Priced priced{cost.seconds, cost.latency_s, bytes, kNoPattern};
-    if (options_.with_traffic && !cost.pattern.flows.empty()) priced.pattern = program_.graph.AddPattern(std::move(cost.pattern));
+    if (options_.with_traffic && !cost.pattern.flows.empty())
+      priced.pattern = program_.graph.AddPattern(std::move(cost.pattern));
     return priced;
   }
 
@@ -147,28 +154,35 @@ class Lowering {
     const auto& groups = data_parallel ? groups_[stage].dp : groups_[stage].tp;
     Priced priced;
     if (groups.front().size() > 1 && bytes > 0) {
-      priced = Keep(PriceCollective(kind, bytes / program_.comm_scale, groups, *s_.cluster, *s_.profile, Options(data_parallel)), bytes);
+      priced = Keep(PriceCollective(kind, bytes / program_.comm_scale, groups, *s_.cluster,
+                                    *s_.profile, Options(data_parallel)),
+                    bytes);
     }
     priced_.emplace(key, priced);
     return priced;
   }
 
   Priced Transfer(double bytes, std::size_t stage) {
-    return Keep(PriceTransfer(bytes / program_.comm_scale, groups_[stage].next, *s_.cluster, *s_.profile, Options(true)), bytes);
+    return Keep(PriceTransfer(bytes / program_.comm_scale, groups_[stage].next, *s_.cluster,
+                              *s_.profile, Options(true)),
+                bytes);
   }
 
   // Tokens that encoders hand to the backbone. Naturally: with colocated_dp each tensor-parallel rank produced 1/tp of them.
   // Imposed: the stated share sits on the wrong replica and crosses the data-parallel group (or the tp group if there is no other).
   void PriceAlignment() {
     Alignment& a = program_.alignment;
-    a.tokens_per_micro_batch = s_.sample.cross_modal_tokens * static_cast<double>(s_.plan.micro_batch_size);
+    a.tokens_per_micro_batch =
+        s_.sample.cross_modal_tokens * static_cast<double>(s_.plan.micro_batch_size);
     if (a.tokens_per_micro_batch <= 0 || s_.model->task == ModelTask::kContrastive) return;
     const double token_bytes = s_.model->Backbone().hidden * kValueBytes;
     bool colocated = false;
     bool backward = false;
-    const std::vector<bool> flows = Training() ? ModulesWithBackward(*s_.model, s_.plan) : std::vector<bool>(s_.model->modules.size(), false);
+    const std::vector<bool> flows = Training() ? ModulesWithBackward(*s_.model, s_.plan)
+                                               : std::vector<bool>(s_.model->modules.size(), false);
     for (std::size_t i = 0; i + 1 < s_.model->modules.size(); ++i) {
-      colocated = colocated || (s_.plan.modules[i].placement == Placement::kColocatedDp && s_.plan.tp > 1);
+      colocated =
+          colocated || (s_.plan.modules[i].placement == Placement::kColocatedDp && s_.plan.tp > 1);
       backward = backward || flows[i];
     }
     const double natural = colocated ? 1.0 / s_.plan.tp : 1.0;
@@ -177,11 +191,14 @@ class Lowering {
     a.bytes_per_micro_batch = (1 - a.ratio) * a.tokens_per_micro_batch * token_bytes;
     if (a.bytes_per_micro_batch <= 0) return;
     if (a.imposed) {
-      align_forward_ = Collective(CollectiveKind::kAllToAll, a.bytes_per_micro_batch, 0, s_.plan.dp > 1);
+      align_forward_ =
+          Collective(CollectiveKind::kAllToAll, a.bytes_per_micro_batch, 0, s_.plan.dp > 1);
     } else if (s_.plan.sequence_parallel) {
-      align_forward_ = Collective(CollectiveKind::kAllToAll, a.tokens_per_micro_batch * token_bytes / s_.plan.tp, 0, false);
+      align_forward_ = Collective(CollectiveKind::kAllToAll,
+                                  a.tokens_per_micro_batch * token_bytes / s_.plan.tp, 0, false);
     } else {
-      align_forward_ = Collective(CollectiveKind::kAllGather, a.tokens_per_micro_batch * token_bytes, 0, false);
+      align_forward_ =
+          Collective(CollectiveKind::kAllGather, a.tokens_per_micro_batch * token_bytes, 0, false);
     }
     if (backward) align_backward_ = align_forward_;
     a.seconds_per_micro_batch = align_forward_.seconds + align_backward_.seconds;
@@ -189,13 +206,18 @@ class Lowering {
 
   // ---- Emission ------------------------------------------------------------------------------------------------------
 
-  StreamId Stream(std::size_t stage, Lane lane) const { return static_cast<StreamId>(stage * kLanes + static_cast<std::size_t>(lane)); }
+  StreamId Stream(std::size_t stage, Lane lane) const {
+    return static_cast<StreamId>(stage * kLanes + static_cast<std::size_t>(lane));
+  }
 
-  OpId Add(std::size_t stage, Lane lane, OpKind kind, double seconds, const Priced* priced = nullptr) {
+  OpId Add(std::size_t stage, Lane lane, OpKind kind, double seconds,
+           const Priced* priced = nullptr) {
     const Time duration = TimeFromSeconds(seconds);
     OpId op = 0;
     if (priced != nullptr && priced->pattern != kNoPattern) {
-      op = program_.graph.AddTransfer(Stream(stage, lane), duration, std::min(TimeFromSeconds(priced->latency_s), duration), priced->pattern);
+      op = program_.graph.AddTransfer(Stream(stage, lane), duration,
+                                      std::min(TimeFromSeconds(priced->latency_s), duration),
+                                      priced->pattern);
     } else {
       op = program_.graph.AddOp(Stream(stage, lane), duration);
     }
@@ -210,7 +232,8 @@ class Lowering {
   }
 
   // Follows the data: the new op waits for the front and becomes it.
-  OpId Chain(std::size_t stage, Lane lane, OpKind kind, double seconds, const Priced* priced = nullptr) {
+  OpId Chain(std::size_t stage, Lane lane, OpKind kind, double seconds,
+             const Priced* priced = nullptr) {
     const OpId op = Add(stage, lane, kind, seconds, priced);
     if (has_front_) program_.graph.AddDependency(front_, op);
     front_ = op;
@@ -235,7 +258,9 @@ class Lowering {
 
   void Remember(OpId op, bool at_end, std::size_t stage, const Unit& unit, double bytes) {
     if (bytes == 0) return;
-    program_.memory.push_back({op, at_end, static_cast<std::uint16_t>(stage), unit.logits ? MemoryKind::kLogits : MemoryKind::kActivations, bytes});
+    program_.memory.push_back({op, at_end, static_cast<std::uint16_t>(stage),
+                               unit.logits ? MemoryKind::kLogits : MemoryKind::kActivations,
+                               bytes});
   }
 
   // Collectives before and after each half of a layer under tensor parallelism.
@@ -266,7 +291,8 @@ class Lowering {
     const double weights = unit.parameters * s_.stack->parameter_exchange_bytes;
     switch (s_.plan.sharding) {
       case Sharding::kDdp:
-        if (unit.trained) dp.reduce = Collective(CollectiveKind::kAllReduce, gradients, stage, true);
+        if (unit.trained)
+          dp.reduce = Collective(CollectiveKind::kAllReduce, gradients, stage, true);
         break;
       case Sharding::kZero1:
         if (unit.trained) {
@@ -275,7 +301,8 @@ class Lowering {
         }
         break;
       case Sharding::kFsdp:
-        if (unit.trained) dp.reduce = Collective(CollectiveKind::kReduceScatter, gradients, stage, true);
+        if (unit.trained)
+          dp.reduce = Collective(CollectiveKind::kReduceScatter, gradients, stage, true);
         dp.gather = Collective(CollectiveKind::kAllGather, weights, stage, true);
         break;
     }
@@ -287,7 +314,8 @@ class Lowering {
     return compute_s + s_.stack->overlap_slowdown * std::min(compute_s, collective_s);
   }
 
-  void AddDp(std::size_t stage, OpKind kind, const Unit& unit, const Priced& priced, const OpId* after, OpId* made) {
+  void AddDp(std::size_t stage, OpKind kind, const Unit& unit, const Priced& priced,
+             const OpId* after, OpId* made) {
     *made = Add(stage, Lane::kDp, kind, priced.seconds, &priced);
     program_.info.back().module = static_cast<std::int16_t>(unit.module);
     if (after != nullptr) program_.graph.AddDependency(*after, *made);
@@ -297,7 +325,8 @@ class Lowering {
   void GatherAhead(std::size_t stage, const Unit& unit, const DpCollectives& dp) {
     if (s_.plan.sharding != Sharding::kFsdp || dp.gather.seconds <= 0) return;
     OpId gather = 0;
-    AddDp(stage, OpKind::kParameterGather, unit, dp.gather, has_before_ ? &before_ : nullptr, &gather);
+    AddDp(stage, OpKind::kParameterGather, unit, dp.gather, has_before_ ? &before_ : nullptr,
+          &gather);
     pending_ = gather;
     has_pending_ = true;
   }
@@ -314,19 +343,25 @@ class Lowering {
     GatherAhead(stage, unit, dp);
     const double fsdp_comm = s_.plan.sharding == Sharding::kFsdp ? dp.gather.seconds : 0;
     double beside = fsdp_comm;
-    if (micro_batch_ == 0 && s_.plan.sharding == Sharding::kZero1 && s_.plan.overlap_parameter_gather && Overlapped(stage, index)) {
+    if (micro_batch_ == 0 && s_.plan.sharding == Sharding::kZero1 &&
+        s_.plan.overlap_parameter_gather && Overlapped(stage, index)) {
       beside = dp.gather.seconds;
     }
     const double share = unit.has_second ? 0.5 : 1;
     ChainCollective(stage, tp.before, unit.module);
-    const OpId begin = Compute(stage, OpKind::kForward, unit, Beside(unit.first.forward.Seconds(), beside * share), unit.first.forward.flops);
+    const OpId begin =
+        Compute(stage, OpKind::kForward, unit, Beside(unit.first.forward.Seconds(), beside * share),
+                unit.first.forward.flops);
     Consume(begin);
-    if (micro_batch_ == 0 && !gathered_.empty() && gathered_[index] != kNone) program_.graph.AddDependency(gathered_[index], begin);
+    if (micro_batch_ == 0 && !gathered_.empty() && gathered_[index] != kNone)
+      program_.graph.AddDependency(gathered_[index], begin);
     OpId end = begin;
     if (unit.has_second) {
       ChainCollective(stage, tp.after, unit.module);
       ChainCollective(stage, tp.before, unit.module);
-      end = Compute(stage, OpKind::kForward, unit, Beside(unit.second.forward.Seconds(), beside * share), unit.second.forward.flops);
+      end =
+          Compute(stage, OpKind::kForward, unit,
+                  Beside(unit.second.forward.Seconds(), beside * share), unit.second.forward.flops);
     }
     ChainCollective(stage, tp.after, unit.module);
     Remember(begin, false, stage, unit, unit.work_bytes);
@@ -400,7 +435,8 @@ class Lowering {
     if (!waiting_reduce_) return;
     const WaitingReduce& w = *waiting_reduce_;
     OpId reduce = 0;
-    AddDp(w.stage, OpKind::kGradientReduce, stages_[w.stage].units[w.index], dp_[w.stage][w.index].reduce, &w.after, &reduce);
+    AddDp(w.stage, OpKind::kGradientReduce, stages_[w.stage].units[w.index],
+          dp_[w.stage][w.index].reduce, &w.after, &reduce);
     reduces_.push_back(reduce);
     waiting_reduce_.reset();
   }
@@ -465,21 +501,24 @@ class Lowering {
     }
     FlushReduce();
     backward_first_[stage][at] = FirstMainOrTp(stage, first);
-    if (stage > 0 && backward_first_[stage][at] != kNone) backward_send_[stage][at] = Send(stage, Lane::kPpBackward);
+    if (stage > 0 && backward_first_[stage][at] != kNone)
+      backward_send_[stage][at] = Send(stage, Lane::kPpBackward);
   }
 
   // The first op of a pass that waits for data of another stage: compute, or the collective before it.
   OpId FirstMainOrTp(std::size_t stage, std::size_t from) const {
     for (std::size_t op = from; op < program_.info.size(); ++op) {
       const OpInfo& info = program_.info[op];
-      if (info.rank_class == stage && (info.lane == Lane::kMain || info.lane == Lane::kTp)) return static_cast<OpId>(op);
+      if (info.rank_class == stage && (info.lane == Lane::kMain || info.lane == Lane::kTp))
+        return static_cast<OpId>(op);
     }
     return kNone;
   }
 
   OpId Send(std::size_t stage, Lane lane) {
     const std::size_t link = lane == Lane::kPpForward ? stage : stage - 1;
-    const OpId op = Chain(stage, lane, OpKind::kPipelineTransfer, transfers_[link].seconds, &transfers_[link]);
+    const OpId op =
+        Chain(stage, lane, OpKind::kPipelineTransfer, transfers_[link].seconds, &transfers_[link]);
     return op;
   }
 
@@ -509,11 +548,13 @@ class Lowering {
     for (const std::size_t index : late_) {
       const Unit& unit = stages_[stage].units[index];
       OpId reduce = 0;
-      AddDp(stage, OpKind::kGradientReduce, unit, dp_[stage][index].reduce, has_last_compute_ ? &end : nullptr, &reduce);
+      AddDp(stage, OpKind::kGradientReduce, unit, dp_[stage][index].reduce,
+            has_last_compute_ ? &end : nullptr, &reduce);
       reduces_.push_back(reduce);
     }
     has_front_ = false;
-    const OpId optimizer = Chain(stage, Lane::kMain, OpKind::kOptimizer, program_.classes[stage].optimizer_s);
+    const OpId optimizer =
+        Chain(stage, Lane::kMain, OpKind::kOptimizer, program_.classes[stage].optimizer_s);
     for (const OpId reduce : reduces_) program_.graph.AddDependency(reduce, optimizer);
   }
 
@@ -526,7 +567,9 @@ class Lowering {
     const auto gather = [&](bool overlapped) {
       for (std::size_t i = 0; i < units.size(); ++i) {
         const DpCollectives& dp = dp_[stage][i];
-        if (dp.gather.seconds <= 0 || (Overlapped(stage, i) && s_.plan.overlap_parameter_gather) != overlapped) continue;
+        if (dp.gather.seconds <= 0 ||
+            (Overlapped(stage, i) && s_.plan.overlap_parameter_gather) != overlapped)
+          continue;
         AddDp(stage, OpKind::kParameterGather, units[i], dp.gather, nullptr, &gathered_[i]);
         if (!overlapped) last_alone = gathered_[i];
       }
@@ -556,18 +599,23 @@ class Lowering {
     const std::size_t module = s_.model->modules.size() - 1;
     Unit unit;
     unit.module = module;
-    const PassCost head = CostOfHead(sequences, backbone.hidden, static_cast<double>(backbone.head_vocabulary), s_.plan.tp, context_);
-    const Priced reduce = Collective(CollectiveKind::kAllReduce, sequences * backbone.hidden * kValueBytes, stage, false);
+    const PassCost head =
+        CostOfHead(sequences, backbone.hidden, static_cast<double>(backbone.head_vocabulary),
+                   s_.plan.tp, context_);
+    const Priced reduce = Collective(CollectiveKind::kAllReduce,
+                                     sequences * backbone.hidden * kValueBytes, stage, false);
     Priced all = reduce;
     const double count = 2.0 * backbone.Layers();
     all.seconds *= count;
     all.bytes *= count;
     all.pattern = kNoPattern;  // 2·layers small messages in a row: latency, not bandwidth
-    for (std::int64_t token = 1; token < s_.workload.new_tokens; ++token) {  // the first new token comes from the prefill
+    for (std::int64_t token = 1; token < s_.workload.new_tokens;
+         ++token) {  // the first new token comes from the prefill
       KernelCost cost = head.forward;
       const double context_tokens = s_.sample.backbone_tokens + static_cast<double>(token);
       for (const LayerRun& run : backbone.runs) {
-        const KernelCost layer = CostOfDecodeLayer(run.layer, backbone.hidden, s_.plan.tp, sequences, context_tokens, context_);
+        const KernelCost layer = CostOfDecodeLayer(run.layer, backbone.hidden, s_.plan.tp,
+                                                   sequences, context_tokens, context_);
         for (int i = 0; i < run.count; ++i) cost += layer;
       }
       cost.memory_s += s_.stack->layer_overhead_s * backbone.Layers();
@@ -601,9 +649,11 @@ class Lowering {
     c.modules.resize(s_.model->modules.size());
     const Stage& st = stages_[stage];
     if (stage == 0) {
-      for (std::size_t i = 0; i + 1 < s_.model->modules.size(); ++i) c.layers += s_.model->modules[i].name + ", ";
+      for (std::size_t i = 0; i + 1 < s_.model->modules.size(); ++i)
+        c.layers += s_.model->modules[i].name + ", ";
     }
-    c.layers += s_.model->Backbone().name + " layers " + std::to_string(st.first_layer) + "-" + std::to_string(st.last_layer);
+    c.layers += s_.model->Backbone().name + " layers " + std::to_string(st.first_layer) + "-" +
+                std::to_string(st.last_layer);
     double optimized = 0;
     DecideOverlap(stage);
     tp_.emplace_back();
@@ -623,9 +673,11 @@ class Lowering {
       share.forward_flops += unit.first.forward.flops + unit.second.forward.flops;
       share.flops += unit.first.forward.flops + unit.second.forward.flops;
       share.tp_s += tp_pass;
-      share.kv_cache_bytes += unit.kv_cache_bytes * (s_.sample.backbone_tokens + static_cast<double>(s_.workload.new_tokens)) *
-                              static_cast<double>(plan.micro_batch_size) * (unit.module + 1 == s_.model->modules.size() ? 1 : 0) *
-                              (Training() ? 0 : 1);
+      share.kv_cache_bytes +=
+          unit.kv_cache_bytes *
+          (s_.sample.backbone_tokens + static_cast<double>(s_.workload.new_tokens)) *
+          static_cast<double>(plan.micro_batch_size) *
+          (unit.module + 1 == s_.model->modules.size() ? 1 : 0) * (Training() ? 0 : 1);
       if (unit.backward) {
         KernelCost gradient = unit.first.input_gradient + unit.second.input_gradient;
         if (unit.trained) gradient += unit.first.weight_gradient + unit.second.weight_gradient;
@@ -636,24 +688,29 @@ class Lowering {
           share.backward_s += unit.first.forward.Seconds() + unit.second.forward.Seconds();
           share.tp_s += tp_pass - tp.after.seconds;
         } else if (plan.recompute == Recompute::kSelective) {
-          share.backward_s += unit.first.attention_core.Seconds() + unit.second.attention_core.Seconds();
+          share.backward_s +=
+              unit.first.attention_core.Seconds() + unit.second.attention_core.Seconds();
         }
       }
-      const double rounds = plan.sharding == Sharding::kFsdp ? static_cast<double>(plan.micro_batches) : 1;
+      const double rounds =
+          plan.sharding == Sharding::kFsdp ? static_cast<double>(plan.micro_batches) : 1;
       share.gradient_bytes += dp.reduce.bytes * rounds;
       share.gradient_s += dp.reduce.seconds * rounds;
-      const double gathers = plan.sharding == Sharding::kFsdp ? rounds * (unit.backward ? 2 : 1) : 1;
+      const double gathers =
+          plan.sharding == Sharding::kFsdp ? rounds * (unit.backward ? 2 : 1) : 1;
       share.gather_s += dp.gather.seconds * gathers;
       if (unit.trained) optimized += unit.parameters;
     }
     if (Training()) {
       const double shards = plan.sharding == Sharding::kDdp ? 1 : plan.dp;
-      c.optimizer_s = optimized > 0 ? s_.profile->MemoryBoundSeconds(optimized / shards * s_.stack->optimizer_traffic_bytes) *
+      c.optimizer_s = optimized > 0 ? s_.profile->MemoryBoundSeconds(
+                                          optimized / shards * s_.stack->optimizer_traffic_bytes) *
                                           s_.stack->memory_bound_factor
                                     : 0;
     }
     if (stage + 1 < stages_.size()) {
-      const double bytes = program_.micro_batch_tokens * s_.model->Backbone().hidden * kValueBytes / (plan.sequence_parallel ? plan.tp : 1);
+      const double bytes = program_.micro_batch_tokens * s_.model->Backbone().hidden * kValueBytes /
+                           (plan.sequence_parallel ? plan.tp : 1);
       transfers_.push_back(Transfer(bytes, stage));
       c.transfer_s = 2 * transfers_.back().seconds;
     }
@@ -694,6 +751,8 @@ class Lowering {
 
 }  // namespace
 
-Program Lower(const Scenario& scenario, const LowerOptions& options) { return Lowering(scenario, options).Run(); }
+Program Lower(const Scenario& scenario, const LowerOptions& options) {
+  return Lowering(scenario, options).Run();
+}
 
 }  // namespace aurum

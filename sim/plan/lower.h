@@ -5,7 +5,8 @@
 namespace aurum {
 
 struct LowerOptions {
-  bool with_traffic = false;  // flows for the event simulation; without, durations alone (analytic level)
+  bool with_traffic =
+      false;  // flows for the event simulation; without, durations alone (analytic level)
 };
 
 // Turns a validated scenario into its program. Cost: O(stages · micro-batches · layers) ops.

@@ -14,7 +14,7 @@ namespace aurum {
 
 // Where an encoder runs.
 enum class Placement {
-  kFirstStage,   // on the ranks of pipeline stage 0, before the backbone's layers: replicated there, or tensor-parallel
+  kFirstStage,  // on the ranks of pipeline stage 0, before the backbone's layers: replicated there, or tensor-parallel
   kColocatedDp,  // there too, but each tensor-parallel rank takes its share of the images, and outputs are exchanged
 };
 // How data-parallel replicas share state.
@@ -50,7 +50,7 @@ struct Plan {
 //   E0314 the batch does not divide · E0316 an encoder's tp · E0318 not possible when generating · E0321 nothing to train
 //   E0323 tp does not divide the MLP
 // with exit code 4 (infeasible) and the remedy; warnings W13xx are appended.
-Plan ReadPlan(ObjectReader reader, const Model& model, const Cluster& cluster, const Workload& workload,
-              std::vector<Diagnostic>* warnings);
+Plan ReadPlan(ObjectReader reader, const Model& model, const Cluster& cluster,
+              const Workload& workload, std::vector<Diagnostic>* warnings);
 
 }  // namespace aurum

@@ -18,66 +18,66 @@ enum class Lane : std::uint8_t { kMain, kTp, kPpForward, kPpBackward, kDp, kAlig
 inline constexpr int kLanes = 6;
 
 enum class OpKind : std::uint8_t {
-  kHost,           // the host prepares the step
+  kHost,  // the host prepares the step
   kForward,
-  kBackward,       // recomputation included
+  kBackward,  // recomputation included
   kOptimizer,
   kDecode,
   kTpCollective,
   kPipelineTransfer,
   kParameterGather,
   kGradientReduce,
-  kAlignment,      // tokens of one modality move to the ranks that consume them
+  kAlignment,  // tokens of one modality move to the ranks that consume them
 };
 
 struct OpInfo {
   std::uint16_t rank_class = 0;
   Lane lane = Lane::kMain;
   OpKind kind = OpKind::kForward;
-  std::int16_t module = -1;        // index into Model::modules; -1: none
-  bool head = false;               // output head and loss
+  std::int16_t module = -1;  // index into Model::modules; -1: none
+  bool head = false;         // output head and loss
   std::int32_t micro_batch = -1;
-  double flops = 0;                // model FLOPs on one GPU; recomputation not counted
-  double bytes = 0;                // that one GPU exchanges (nccl-tests' size)
+  double flops = 0;  // model FLOPs on one GPU; recomputation not counted
+  double bytes = 0;  // that one GPU exchanges (nccl-tests' size)
 };
 
 // Memory that an op takes or returns on every GPU of its class.
 enum class MemoryKind : std::uint8_t { kActivations, kLogits, kCommunication };
 struct MemoryEvent {
   OpId op = 0;
-  bool at_end = false;             // at the op's end, else at its start
+  bool at_end = false;  // at the op's end, else at its start
   std::uint16_t rank_class = 0;
   MemoryKind kind = MemoryKind::kActivations;
-  double bytes = 0;                // > 0 takes, < 0 returns
+  double bytes = 0;  // > 0 takes, < 0 returns
 };
 
 // What one module leaves on one GPU of a class.
 struct ModuleShare {
-  double parameters = 0;           // on this GPU, before sharding over data parallelism
-  double largest_unit = 0;         // of them, in the largest block that is gathered at once
+  double parameters = 0;    // on this GPU, before sharding over data parallelism
+  double largest_unit = 0;  // of them, in the largest block that is gathered at once
   bool trained = false;
-  double forward_s = 0, backward_s = 0;   // kernels of one micro-batch, recomputation in backward
-  double flops = 0;                // of one micro-batch, forward and backward, recomputation not counted
+  double forward_s = 0, backward_s = 0;  // kernels of one micro-batch, recomputation in backward
+  double flops = 0;  // of one micro-batch, forward and backward, recomputation not counted
   double forward_flops = 0;
-  double gradient_bytes = 0;       // exchanged per step
-  double gradient_s = 0;           // its collectives, undisturbed
-  double gather_s = 0;             // parameter gathers per step, undisturbed
-  double tp_s = 0;                 // tensor-parallel collectives of one micro-batch
-  double kv_cache_bytes = 0;       // generation
+  double gradient_bytes = 0;  // exchanged per step
+  double gradient_s = 0;      // its collectives, undisturbed
+  double gather_s = 0;        // parameter gathers per step, undisturbed
+  double tp_s = 0;            // tensor-parallel collectives of one micro-batch
+  double kv_cache_bytes = 0;  // generation
 };
 
 struct RankClass {
-  std::string name;                // "stage 0"
-  std::string layers;              // "vision, connector, backbone layers 0-15"
-  int count = 0;                   // ranks
+  std::string name;    // "stage 0"
+  std::string layers;  // "vision, connector, backbone layers 0-15"
+  int count = 0;       // ranks
   int first_gpu = 0;
   std::vector<ModuleShare> modules;  // as Model::modules
-  double transfer_s = 0;           // pipeline transfers of one micro-batch out of this class, both ways
+  double transfer_s = 0;  // pipeline transfers of one micro-batch out of this class, both ways
   double optimizer_s = 0;
 };
 
 struct Alignment {
-  double ratio = 1;                // MAR of this program
+  double ratio = 1;  // MAR of this program
   bool imposed = false;
   double tokens_per_micro_batch = 0;   // cross-modal
   double bytes_per_micro_batch = 0;    // moved
@@ -86,13 +86,13 @@ struct Alignment {
 
 struct Program {
   OpGraph graph;
-  std::vector<OpInfo> info;        // by op
+  std::vector<OpInfo> info;  // by op
   std::vector<MemoryEvent> memory;
   std::vector<RankClass> classes;
   Alignment alignment;
   std::int64_t micro_batches = 1;
-  double micro_batch_tokens = 0;   // of the backbone
-  double flops_scale = 1;          // what-if factors that were applied
+  double micro_batch_tokens = 0;  // of the backbone
+  double flops_scale = 1;         // what-if factors that were applied
   double comm_scale = 1;
   double own_flops_per_token = 0;  // forward FLOPs per backbone token, unscaled, whole model
   double own_bus_bandwidth = 0;    // B/s of the widest group, unscaled; 0 on one GPU

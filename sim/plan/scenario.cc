@@ -8,7 +8,8 @@
 namespace aurum {
 
 template <typename T, typename Open, typename Read>
-InputCache::Entry<T> InputCache::Get(std::unordered_map<std::string, Entry<T>>* known, const std::string& name, Open open, Read read) {
+InputCache::Entry<T> InputCache::Get(std::unordered_map<std::string, Entry<T>>* known,
+                                     const std::string& name, Open open, Read read) {
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = known->find(name); found != known->end()) return found->second;
@@ -20,10 +21,18 @@ InputCache::Entry<T> InputCache::Get(std::unordered_map<std::string, Entry<T>>* 
   return known->emplace(name, std::move(entry)).first->second;
 }
 
-InputCache::Entry<Model> InputCache::GetModel(const std::string& name) { return Get<Model>(&models_, name, OpenModel, ReadModel); }
-InputCache::Entry<Cluster> InputCache::GetCluster(const std::string& name) { return Get<Cluster>(&clusters_, name, OpenCluster, ReadCluster); }
-InputCache::Entry<Profile> InputCache::GetProfile(const std::string& name) { return Get<Profile>(&profiles_, name, OpenProfile, ReadProfile); }
-InputCache::Entry<Stack> InputCache::GetStack(const std::string& name) { return Get<Stack>(&stacks_, name, OpenStack, ReadStack); }
+InputCache::Entry<Model> InputCache::GetModel(const std::string& name) {
+  return Get<Model>(&models_, name, OpenModel, ReadModel);
+}
+InputCache::Entry<Cluster> InputCache::GetCluster(const std::string& name) {
+  return Get<Cluster>(&clusters_, name, OpenCluster, ReadCluster);
+}
+InputCache::Entry<Profile> InputCache::GetProfile(const std::string& name) {
+  return Get<Profile>(&profiles_, name, OpenProfile, ReadProfile);
+}
+InputCache::Entry<Stack> InputCache::GetStack(const std::string& name) {
+  return Get<Stack>(&stacks_, name, OpenStack, ReadStack);
+}
 
 namespace {
 
@@ -50,7 +59,8 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
   reader.Ignore("sweep");
   reader.Ignore("$schema");
 
-  const auto input = [&](const std::string& role, const std::string& name, const std::string& hash) {
+  const auto input = [&](const std::string& role, const std::string& name,
+                         const std::string& hash) {
     scenario.inputs.push_back({role, name, hash});
   };
   const std::string model = reader.String("model");
@@ -62,7 +72,8 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
   scenario.cluster = cluster_entry.value;
   input("cluster", cluster, cluster_entry.hash);
   const std::string profile = reader.String("profile", scenario.cluster->gpu.profile);
-  const auto profile_entry = AtKey(reader, reader.Has("profile") ? "profile" : "cluster", [&] { return cache->GetProfile(profile); });
+  const auto profile_entry = AtKey(reader, reader.Has("profile") ? "profile" : "cluster",
+                                   [&] { return cache->GetProfile(profile); });
   scenario.profile = profile_entry.value;
   input("profile", profile, profile_entry.hash);
   const std::string stack = reader.String("stack", "megatron-core");
@@ -71,37 +82,46 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
   input("stack", stack, stack_entry.hash);
 
   scenario.workload = ReadWorkload(reader.Object("workload"));
-  scenario.sample = AtKey(reader, "workload", [&] { return LoadOfSample(*scenario.model, scenario.workload, &scenario.warnings); });
+  scenario.sample = AtKey(reader, "workload", [&] {
+    return LoadOfSample(*scenario.model, scenario.workload, &scenario.warnings);
+  });
   if (auto what_if = reader.ObjectIf("what_if")) {
     WhatIf& w = scenario.what_if;
-    if (what_if->Has("flops_gflop_per_token")) w.flops_per_token = what_if->Number("flops_gflop_per_token", 1e-3, 1e7) * 1e9;
-    if (what_if->Has("comm_bw_gb_per_s")) w.comm_bw_bytes_per_s = what_if->Number("comm_bw_gb_per_s", 1e-3, 1e6) * 1e9;
+    if (what_if->Has("flops_gflop_per_token"))
+      w.flops_per_token = what_if->Number("flops_gflop_per_token", 1e-3, 1e7) * 1e9;
+    if (what_if->Has("comm_bw_gb_per_s"))
+      w.comm_bw_bytes_per_s = what_if->Number("comm_bw_gb_per_s", 1e-3, 1e6) * 1e9;
     if (what_if->Has("align_ratio")) w.align_ratio = what_if->Number("align_ratio", 0, 1);
     w.nvlink_factor = what_if->NumberOr("nvlink_factor", 1, 1e-3, 1e3);
     w.pcie_factor = what_if->NumberOr("pcie_factor", 1, 1e-3, 1e3);
     w.network_factor = what_if->NumberOr("network_factor", 1, 1e-3, 1e3);
     const int gpus = scenario.cluster->GpuCount();
     if (w.comm_bw_bytes_per_s && gpus == 1) {
-      what_if->Fail(331, "comm_bw_gb_per_s", "one GPU has no one to communicate with", "remove comm_bw_gb_per_s, or take a cluster with more GPUs",
-                    "", ExitCode::kInfeasible);
-    }
-    if (w.align_ratio && *w.align_ratio < 1 && gpus == 1) {
-      what_if->Fail(330, "align_ratio", "on one GPU every token is produced where it is consumed", "align_ratio = 1, or a cluster with more GPUs", "",
+      what_if->Fail(331, "comm_bw_gb_per_s", "one GPU has no one to communicate with",
+                    "remove comm_bw_gb_per_s, or take a cluster with more GPUs", "",
                     ExitCode::kInfeasible);
     }
+    if (w.align_ratio && *w.align_ratio < 1 && gpus == 1) {
+      what_if->Fail(330, "align_ratio", "on one GPU every token is produced where it is consumed",
+                    "align_ratio = 1, or a cluster with more GPUs", "", ExitCode::kInfeasible);
+    }
     if (w.align_ratio && *w.align_ratio < 1 && scenario.sample.cross_modal_tokens == 0) {
-      what_if->Fail(330, "align_ratio", "this workload has no cross-modal tokens that could be misaligned", "remove align_ratio, or add images",
-                    "", ExitCode::kInfeasible);
+      what_if->Fail(330, "align_ratio",
+                    "this workload has no cross-modal tokens that could be misaligned",
+                    "remove align_ratio, or add images", "", ExitCode::kInfeasible);
     }
     what_if->Finish();
     if (w.nvlink_factor != 1 || w.pcie_factor != 1 || w.network_factor != 1) {
-      scenario.cluster = std::make_shared<const Cluster>(scenario.cluster->WithScaledLinks(w.nvlink_factor, w.pcie_factor, w.network_factor));
+      scenario.cluster = std::make_shared<const Cluster>(
+          scenario.cluster->WithScaledLinks(w.nvlink_factor, w.pcie_factor, w.network_factor));
     }
   }
   if (reader.Has("plan")) {
-    scenario.plan = ReadPlan(reader.Object("plan"), *scenario.model, *scenario.cluster, scenario.workload, &scenario.warnings);
+    scenario.plan = ReadPlan(reader.Object("plan"), *scenario.model, *scenario.cluster,
+                             scenario.workload, &scenario.warnings);
   } else {
-    reader.Fail(102, "", "missing key 'plan'", "an empty plan {} is data-parallel over all GPUs with ZeRO-1");
+    reader.Fail(102, "", "missing key 'plan'",
+                "an empty plan {} is data-parallel over all GPUs with ZeRO-1");
   }
   reader.Finish();
   return scenario;

@@ -19,9 +19,10 @@ namespace aurum {
 
 // What the reader of a scenario imposes against the facts.
 struct WhatIf {
-  std::optional<double> flops_per_token;        // forward FLOPs per token of the backbone's sequence
-  std::optional<double> comm_bw_bytes_per_s;    // bus bandwidth of the widest group (see ResolveCommScale)
-  std::optional<double> align_ratio;            // 0…1
+  std::optional<double> flops_per_token;  // forward FLOPs per token of the backbone's sequence
+  std::optional<double>
+      comm_bw_bytes_per_s;            // bus bandwidth of the widest group (see ResolveCommScale)
+  std::optional<double> align_ratio;  // 0…1
   double nvlink_factor = 1, pcie_factor = 1, network_factor = 1;  // on the cluster's links
 };
 
@@ -59,7 +60,8 @@ class InputCache {
 
  private:
   template <typename T, typename Open, typename Read>
-  Entry<T> Get(std::unordered_map<std::string, Entry<T>>* known, const std::string& name, Open open, Read read);
+  Entry<T> Get(std::unordered_map<std::string, Entry<T>>* known, const std::string& name, Open open,
+               Read read);
 
   std::string data_root_;
   std::mutex mutex_;

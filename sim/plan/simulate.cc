@@ -9,11 +9,16 @@ namespace {
 
 GapCause CommunicationCause(const OpInfo& info) {
   switch (info.kind) {
-    case OpKind::kTpCollective: return GapCause::kTp;
-    case OpKind::kParameterGather: return GapCause::kDpGather;
-    case OpKind::kGradientReduce: return GapCause::kDpReduce;
-    case OpKind::kAlignment: return GapCause::kAlignment;
-    default: return GapCause::kPpTransfer;
+    case OpKind::kTpCollective:
+      return GapCause::kTp;
+    case OpKind::kParameterGather:
+      return GapCause::kDpGather;
+    case OpKind::kGradientReduce:
+      return GapCause::kDpReduce;
+    case OpKind::kAlignment:
+      return GapCause::kAlignment;
+    default:
+      return GapCause::kPpTransfer;
   }
 }
 
@@ -22,7 +27,8 @@ GapCause CommunicationCause(const OpInfo& info) {
 // makes it a pipeline bubble.
 class GapSplitter {
  public:
-  GapSplitter(const Program& program, const Schedule& schedule) : program_(program), schedule_(schedule) {}
+  GapSplitter(const Program& program, const Schedule& schedule)
+      : program_(program), schedule_(schedule) {}
 
   void Split(OpId waiting, Time start, Time end, GapCause bubble, std::vector<Gap>* gaps) const {
     const int micro_batch = program_.info[waiting].micro_batch;
@@ -32,7 +38,8 @@ class GapSplitter {
     Time upper = end;
     while (upper > start) {
       const OpId before = LastToEnd(op, op == waiting);
-      if (before == op || (program_.info[before].lane == Lane::kMain && program_.info[before].rank_class == rank_class)) {
+      if (before == op || (program_.info[before].lane == Lane::kMain &&
+                           program_.info[before].rank_class == rank_class)) {
         found.push_back({start, upper, CommunicationCause(program_.info[op]), micro_batch});
         break;
       }
@@ -41,12 +48,14 @@ class GapSplitter {
         break;
       }
       const Time from = std::max(schedule_.start[before], start);
-      if (from < upper) found.push_back({from, upper, CommunicationCause(program_.info[before]), micro_batch});
+      if (from < upper)
+        found.push_back({from, upper, CommunicationCause(program_.info[before]), micro_batch});
       upper = from;
       op = before;
     }
     for (auto gap = found.rbegin(); gap != found.rend(); ++gap) {
-      if (!gaps->empty() && gaps->back().end == gap->start && gaps->back().cause == gap->cause && gaps->back().micro_batch == gap->micro_batch) {
+      if (!gaps->empty() && gaps->back().end == gap->start && gaps->back().cause == gap->cause &&
+          gaps->back().micro_batch == gap->micro_batch) {
         gaps->back().end = gap->end;
       } else {
         gaps->push_back(*gap);
@@ -73,23 +82,45 @@ class GapSplitter {
 
 void AddOp(const OpInfo& info, double seconds, TimeBreakdown* time) {
   switch (info.kind) {
-    case OpKind::kHost: time->data_wait_s += seconds; break;
-    case OpKind::kOptimizer: time->optimizer_s += seconds; break;
-    default: time->compute_s += seconds; break;
+    case OpKind::kHost:
+      time->data_wait_s += seconds;
+      break;
+    case OpKind::kOptimizer:
+      time->optimizer_s += seconds;
+      break;
+    default:
+      time->compute_s += seconds;
+      break;
   }
 }
 
 void AddGap(const Gap& gap, TimeBreakdown* time) {
   const double seconds = Seconds(gap.end - gap.start);
   switch (gap.cause) {
-    case GapCause::kTp: time->tp_s += seconds; break;
-    case GapCause::kDpGather: time->dp_gather_s += seconds; break;
-    case GapCause::kDpReduce: time->dp_reduce_s += seconds; break;
-    case GapCause::kPpTransfer: time->pp_transfer_s += seconds; break;
-    case GapCause::kPpWarmup: time->pp_warmup_s += seconds; break;
-    case GapCause::kPpCooldown: time->pp_cooldown_s += seconds; break;
-    case GapCause::kPpOther: time->pp_other_s += seconds; break;
-    case GapCause::kAlignment: time->alignment_wait_s += seconds; break;
+    case GapCause::kTp:
+      time->tp_s += seconds;
+      break;
+    case GapCause::kDpGather:
+      time->dp_gather_s += seconds;
+      break;
+    case GapCause::kDpReduce:
+      time->dp_reduce_s += seconds;
+      break;
+    case GapCause::kPpTransfer:
+      time->pp_transfer_s += seconds;
+      break;
+    case GapCause::kPpWarmup:
+      time->pp_warmup_s += seconds;
+      break;
+    case GapCause::kPpCooldown:
+      time->pp_cooldown_s += seconds;
+      break;
+    case GapCause::kPpOther:
+      time->pp_other_s += seconds;
+      break;
+    case GapCause::kAlignment:
+      time->alignment_wait_s += seconds;
+      break;
   }
 }
 
@@ -100,7 +131,8 @@ Outcome Simulate(const Program& program, Level level, const Cluster& cluster) {
   outcome.level = level;
   if (level == Level::kFlow) {
     Fabric fabric;
-    for (const Link& link : cluster.links()) fabric.capacity_bytes_per_s.push_back(link.bandwidth_bytes_per_s);
+    for (const Link& link : cluster.links())
+      fabric.capacity_bytes_per_s.push_back(link.bandwidth_bytes_per_s);
     outcome.schedule = RunEventLoop(program.graph, fabric);
   } else {
     outcome.schedule = EvaluateMaxPlus(program.graph);
@@ -130,7 +162,8 @@ Outcome Simulate(const Program& program, Level level, const Cluster& cluster) {
   }
   double most = -1;
   for (std::size_t c = 0; c < classes; ++c) {
-    if (busy_until[c] < schedule.makespan) outcome.gaps[c].push_back({busy_until[c], schedule.makespan, GapCause::kPpCooldown, -1});
+    if (busy_until[c] < schedule.makespan)
+      outcome.gaps[c].push_back({busy_until[c], schedule.makespan, GapCause::kPpCooldown, -1});
     TimeBreakdown& time = outcome.time[c];
     for (const Gap& gap : outcome.gaps[c]) AddGap(gap, &time);
     time.exposed_comm_s = time.tp_s + time.dp_gather_s + time.dp_reduce_s + time.pp_transfer_s;

@@ -23,11 +23,22 @@ struct TimeBreakdown {
   // Of exposed_comm_s and bubble_s, by the names of Optimus (USENIX ATC 2025).
   double dp_gather_s = 0, dp_reduce_s = 0, tp_s = 0, pp_transfer_s = 0;
   double pp_warmup_s = 0, pp_cooldown_s = 0, pp_other_s = 0;
-  double Sum() const { return compute_s + exposed_comm_s + bubble_s + alignment_wait_s + data_wait_s + optimizer_s; }
+  double Sum() const {
+    return compute_s + exposed_comm_s + bubble_s + alignment_wait_s + data_wait_s + optimizer_s;
+  }
 };
 
 // A stretch of the compute stream without an op, and why.
-enum class GapCause { kTp, kDpGather, kDpReduce, kPpTransfer, kPpWarmup, kPpCooldown, kPpOther, kAlignment };
+enum class GapCause {
+  kTp,
+  kDpGather,
+  kDpReduce,
+  kPpTransfer,
+  kPpWarmup,
+  kPpCooldown,
+  kPpOther,
+  kAlignment
+};
 struct Gap {
   Time start, end;
   GapCause cause = GapCause::kPpOther;
@@ -37,9 +48,9 @@ struct Gap {
 struct Outcome {
   Schedule schedule;
   Level level = Level::kAnalytic;
-  std::vector<TimeBreakdown> time;      // by class
-  std::vector<std::vector<Gap>> gaps;   // by class, in time order
-  int busiest_class = 0;                // most compute
+  std::vector<TimeBreakdown> time;     // by class
+  std::vector<std::vector<Gap>> gaps;  // by class, in time order
+  int busiest_class = 0;               // most compute
   std::string signature;
   double StepSeconds() const { return Seconds(schedule.makespan); }
 };

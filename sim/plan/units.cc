@@ -20,7 +20,7 @@ struct Share {
   std::size_t index = 0;
   double tp = 1;
   bool sequence_parallel = false;
-  double samples = 1;               // of the micro-batch that this GPU works on
+  double samples = 1;  // of the micro-batch that this GPU works on
   std::vector<SequenceBatch> batches;
   double output_tokens = 0;
   double kv_source_tokens = 0;
@@ -29,7 +29,8 @@ struct Share {
 
 class UnitMaker {
  public:
-  UnitMaker(const Scenario& scenario, const CostContext& context) : scenario_(scenario), context_(context) {}
+  UnitMaker(const Scenario& scenario, const CostContext& context)
+      : scenario_(scenario), context_(context) {}
 
   // Token embedding, patch embedding and other inputs.
   void AddInput(const Share& share, std::vector<Unit>* units) const {
@@ -38,12 +39,18 @@ class UnitMaker {
     if (m.vocabulary == 0 && m.input.empty() && m.embedding_parameters == 0) return;
     Unit unit = Base(share);
     for (const Linear& linear : m.input) {
-      unit.first = Sum(unit.first, CostOfLinear(tokens * linear.repeats, static_cast<double>(linear.in), static_cast<double>(linear.out), context_));
+      unit.first =
+          Sum(unit.first, CostOfLinear(tokens * linear.repeats, static_cast<double>(linear.in),
+                                       static_cast<double>(linear.out), context_));
       unit.parameters += static_cast<double>(linear.Parameters());
     }
-    if (m.vocabulary > 0 && tokens > 0) unit.first = Sum(unit.first, CostOfEmbedding(tokens, m.hidden, context_));
-    unit.parameters += static_cast<double>(m.vocabulary) * m.hidden / share.tp + static_cast<double>(m.embedding_parameters);
-    unit.kept_bytes = unit.backward ? kValueBytes * tokens * m.hidden / (share.sequence_parallel ? share.tp : 1) : 0;
+    if (m.vocabulary > 0 && tokens > 0)
+      unit.first = Sum(unit.first, CostOfEmbedding(tokens, m.hidden, context_));
+    unit.parameters += static_cast<double>(m.vocabulary) * m.hidden / share.tp +
+                       static_cast<double>(m.embedding_parameters);
+    unit.kept_bytes =
+        unit.backward ? kValueBytes * tokens * m.hidden / (share.sequence_parallel ? share.tp : 1)
+                      : 0;
     unit.work_bytes = kValueBytes * tokens * m.hidden;
     units->push_back(unit);
   }
@@ -76,15 +83,20 @@ class UnitMaker {
     if (m.resampler.queries > 0) {
       double sequences = 0;
       for (const SequenceBatch& batch : share.batches) sequences += batch.sequences;
-      if (sequences > 0) unit.first = Sum(unit.first, CostOfResampler(sequences, tokens / sequences, m.hidden, m.resampler, context_));
+      if (sequences > 0)
+        unit.first = Sum(unit.first, CostOfResampler(sequences, tokens / sequences, m.hidden,
+                                                     m.resampler, context_));
       // Queries, the input projection without a bias, and four square matrices with one (models/model.h).
       const double h = m.hidden;
       unit.parameters += (m.resampler.queries + m.resampler.kv_input) * h + 4 * (h * h + h);
     }
     // A contrastive tower projects its pooled output: once per sample.
-    const double outputs = scenario_.model->task == ModelTask::kContrastive ? share.samples : share.output_tokens;
+    const double outputs =
+        scenario_.model->task == ModelTask::kContrastive ? share.samples : share.output_tokens;
     for (const Linear& linear : m.output) {
-      unit.first = Sum(unit.first, CostOfLinear(outputs * linear.repeats, static_cast<double>(linear.in), static_cast<double>(linear.out), context_));
+      unit.first =
+          Sum(unit.first, CostOfLinear(outputs * linear.repeats, static_cast<double>(linear.in),
+                                       static_cast<double>(linear.out), context_));
       unit.parameters += static_cast<double>(linear.Parameters());
       unit.kept_bytes += kValueBytes * outputs * static_cast<double>(linear.in + linear.out);
     }
@@ -98,8 +110,10 @@ class UnitMaker {
     if (m.head_vocabulary <= 0) return;
     Unit unit = Base(share);
     unit.head = unit.logits = true;
-    const double tokens = scenario_.workload.task == Task::kGenerate ? scenario_.sample.modules.back().batches.front().sequences * share.samples
-                                                                      : Tokens(share.batches);
+    const double tokens =
+        scenario_.workload.task == Task::kGenerate
+            ? scenario_.sample.modules.back().batches.front().sequences * share.samples
+            : Tokens(share.batches);
     const auto vocabulary = static_cast<double>(m.head_vocabulary);
     unit.first = CostOfHead(tokens, m.hidden, vocabulary, share.tp, context_);
     // A tied head on the embedding's own stage adds no weights; on another stage it is a second copy.
@@ -114,11 +128,16 @@ class UnitMaker {
   void AddHostTime(Unit* unit) const {
     const Stack& stack = *context_.stack;
     const double forward = unit->first.forward.Seconds() + unit->second.forward.Seconds();
-    const double backward = unit->first.input_gradient.Seconds() + unit->second.input_gradient.Seconds() +
-                            (unit->trained ? unit->first.weight_gradient.Seconds() + unit->second.weight_gradient.Seconds() : 0);
+    const double backward =
+        unit->first.input_gradient.Seconds() + unit->second.input_gradient.Seconds() +
+        (unit->trained
+             ? unit->first.weight_gradient.Seconds() + unit->second.weight_gradient.Seconds()
+             : 0);
     if (forward <= 0) return;
-    unit->first.forward.memory_s += stack.layer_overhead_s + std::max(stack.host_per_layer_s - forward, 0.0);
-    unit->first.input_gradient.memory_s += stack.layer_overhead_s + std::max(stack.host_per_layer_s - backward, 0.0);
+    unit->first.forward.memory_s +=
+        stack.layer_overhead_s + std::max(stack.host_per_layer_s - forward, 0.0);
+    unit->first.input_gradient.memory_s +=
+        stack.layer_overhead_s + std::max(stack.host_per_layer_s - backward, 0.0);
   }
   static PassCost Sum(PassCost a, const PassCost& b) {
     a.forward += b.forward;
@@ -203,7 +222,8 @@ std::vector<bool> ModulesWithBackward(const Model& model, const Plan& plan) {
   for (std::size_t i = 0; i < n; ++i) {
     backward[i] = !plan.modules[i].frozen;
     for (std::size_t j = 0; j < i; ++j) {
-      const bool reaches = i + 1 == n ? model.task == ModelTask::kGenerative : model.modules[j].modality == model.modules[i].modality;
+      const bool reaches = i + 1 == n ? model.task == ModelTask::kGenerative
+                                      : model.modules[j].modality == model.modules[i].modality;
       if (reaches && !plan.modules[j].frozen) backward[i] = true;
     }
   }
@@ -212,8 +232,9 @@ std::vector<bool> ModulesWithBackward(const Model& model, const Plan& plan) {
 
 std::vector<Stage> MakeStages(const Scenario& s, const CostContext& context) {
   const UnitMaker make(s, context);
-  const std::vector<bool> backward = s.workload.task == Task::kTrain ? ModulesWithBackward(*s.model, s.plan)
-                                                                     : std::vector<bool>(s.model->modules.size(), false);
+  const std::vector<bool> backward = s.workload.task == Task::kTrain
+                                         ? ModulesWithBackward(*s.model, s.plan)
+                                         : std::vector<bool>(s.model->modules.size(), false);
   const std::size_t last_module = s.model->modules.size() - 1;
   std::vector<Stage> stages(static_cast<std::size_t>(s.plan.pp));
   for (std::size_t i = 0; i < last_module; ++i) {
@@ -252,7 +273,8 @@ double ForwardFlopsPerToken(const Scenario& scenario, const CostContext& context
   unscaled.flops_scale = 1;
   double flops = 0;
   for (const Stage& stage : MakeStages(whole, unscaled)) {
-    for (const Unit& unit : stage.units) flops += unit.first.forward.flops + unit.second.forward.flops;
+    for (const Unit& unit : stage.units)
+      flops += unit.first.forward.flops + unit.second.forward.flops;
   }
   return flops / scenario.sample.backbone_tokens;
 }

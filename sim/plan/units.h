@@ -12,8 +12,8 @@ namespace aurum {
 struct Unit {
   std::size_t module = 0;
   bool head = false;
-  PassCost first;                // attention half, or everything of a unit that is no layer
-  PassCost second;               // MLP half; unused where has_second is false
+  PassCost first;   // attention half, or everything of a unit that is no layer
+  PassCost second;  // MLP half; unused where has_second is false
   bool has_second = false;
   bool tp_collectives = false;   // each half ends in a tensor-parallel collective
   double tp_bytes = 0;           // whose size is this

@@ -15,7 +15,8 @@ double CoarseWall(double seconds) { return std::ceil(std::max(seconds, 1e-9) * 1
 
 std::string RunId(const Evaluation& e, const std::string& tool_version) {
   std::string text = tool_version + "\n" + e.outcome.signature + "\n" + e.scenario.name;
-  for (const Scenario::Input& input : e.scenario.inputs) text += "\n" + input.role + " " + input.name + " " + input.hash;
+  for (const Scenario::Input& input : e.scenario.inputs)
+    text += "\n" + input.role + " " + input.name + " " + input.hash;
   return HashText(text).Hex();
 }
 
@@ -67,7 +68,8 @@ Json GoldenJson(const Evaluation& e, const GoldenWeights& weights) {
   out.Set("relative_gap", formula / e.StepSeconds() - 1);
   Json all = Json::Object();
   for (const Combine combine : {Combine::kMax, Combine::kSum, Combine::kCriticalPath}) {
-    all.Set(CombineName(combine) + "_s", GoldenSeconds(golden, combine, weights.alpha, weights.beta));
+    all.Set(CombineName(combine) + "_s",
+            GoldenSeconds(golden, combine, weights.alpha, weights.beta));
   }
   out.Set("by_combine", std::move(all));
   Json terms = Json::Array();
@@ -92,26 +94,34 @@ Json TimeJson(const TimeBreakdown& time) {
 
 std::string RankName(const Program& program, int index) {
   const RankClass& c = program.classes[static_cast<std::size_t>(index)];
-  return c.name + " (GPUs " + std::to_string(c.first_gpu) + "-" + std::to_string(c.first_gpu + c.count - 1) + ": " + c.layers + ")";
+  return c.name + " (GPUs " + std::to_string(c.first_gpu) + "-" +
+         std::to_string(c.first_gpu + c.count - 1) + ": " + c.layers + ")";
 }
 
 }  // namespace
 
 std::string LimitName(Limit limit) {
   switch (limit) {
-    case Limit::kCompute: return "compute";
-    case Limit::kNetwork: return "network";
-    case Limit::kAlignment: return "alignment";
-    case Limit::kPipeline: return "pipeline";
+    case Limit::kCompute:
+      return "compute";
+    case Limit::kNetwork:
+      return "network";
+    case Limit::kAlignment:
+      return "alignment";
+    case Limit::kPipeline:
+      return "pipeline";
   }
   return "";
 }
 
 std::string CombineName(Combine combine) {
   switch (combine) {
-    case Combine::kMax: return "max";
-    case Combine::kSum: return "sum";
-    case Combine::kCriticalPath: return "critical_path";
+    case Combine::kMax:
+      return "max";
+    case Combine::kSum:
+      return "sum";
+    case Combine::kCriticalPath:
+      return "critical_path";
   }
   return "";
 }
@@ -131,7 +141,8 @@ Evaluation Evaluate(Scenario scenario, Level level) {
 }
 
 double TokensPerStep(const Scenario& s) {
-  return static_cast<double>(s.workload.global_batch_size) * (s.sample.backbone_tokens + static_cast<double>(s.workload.new_tokens));
+  return static_cast<double>(s.workload.global_batch_size) *
+         (s.sample.backbone_tokens + static_cast<double>(s.workload.new_tokens));
 }
 
 double ModelFlopsPerGpu(const Evaluation& e) {
@@ -144,7 +155,8 @@ double ModelFlopsPerGpu(const Evaluation& e) {
     gpus += c.count;
   }
   // Prefill is per micro-batch; decoding was summed over them.
-  const double rounds = e.scenario.workload.task == Task::kTrain ? static_cast<double>(e.program.micro_batches) : 1;
+  const double rounds =
+      e.scenario.workload.task == Task::kTrain ? static_cast<double>(e.program.micro_batches) : 1;
   return total * rounds / gpus;
 }
 
@@ -183,7 +195,8 @@ Json DiagnosticJson(const Diagnostic& d) {
   return out;
 }
 
-Json ResultJson(const Evaluation& e, const GoldenWeights& weights, const std::string& tool_version) {
+Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
+                const std::string& tool_version) {
   const Scenario& s = e.scenario;
   Json out = Header("aurum.result/1", e, tool_version);
   const double step = e.StepSeconds();
@@ -200,7 +213,8 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights, const std::st
   out.Set("tokens_per_s_per_gpu", TokensPerStep(s) / step / gpus);
   out.Set("samples_per_s", static_cast<double>(s.workload.global_batch_size) / step);
   if (s.workload.task == Task::kGenerate) {
-    out.Set("new_tokens_per_s", static_cast<double>(s.workload.global_batch_size * s.workload.new_tokens) / step);
+    out.Set("new_tokens_per_s",
+            static_cast<double>(s.workload.global_batch_size * s.workload.new_tokens) / step);
   }
   out.Set("model_tflops_per_gpu", ModelFlopsPerGpu(e) / step / kTera);
   out.Set("mfu", ModelFlopsUtilisation(e));
@@ -217,7 +231,8 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights, const std::st
   memory.Set("rank", RankName(e.program, e.memory.heaviest));
   memory.Set("at", heaviest.at);
   for (int i = 0; i < kMemoryComponents; ++i) {
-    memory.Set(MemoryComponentName(static_cast<MemoryComponent>(i)) + "_gib", heaviest.at_peak[static_cast<std::size_t>(i)] / kGiB);
+    memory.Set(MemoryComponentName(static_cast<MemoryComponent>(i)) + "_gib",
+               heaviest.at_peak[static_cast<std::size_t>(i)] / kGiB);
   }
   Json by_class = Json::Array();
   for (std::size_t c = 0; c < e.memory.classes.size(); ++c) {
@@ -250,7 +265,8 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights, const std::st
   out.Set("formula", GoldenJson(e, weights));
   Json tokens = Json::Object();
   tokens.Set("backbone_tokens_per_sample", s.sample.backbone_tokens);
-  tokens.Set("forward_gflop_per_token", e.program.own_flops_per_token * e.program.flops_scale / kGiga);
+  tokens.Set("forward_gflop_per_token",
+             e.program.own_flops_per_token * e.program.flops_scale / kGiga);
   tokens.Set("own_forward_gflop_per_token", e.program.own_flops_per_token / kGiga);
   tokens.Set("bus_bandwidth_gb_per_s", e.program.own_bus_bandwidth * e.program.comm_scale / kGiga);
   tokens.Set("own_bus_bandwidth_gb_per_s", e.program.own_bus_bandwidth / kGiga);
@@ -269,7 +285,8 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights, const std::st
   return out;
 }
 
-Json FormulaJson(const Evaluation& e, const GoldenWeights& weights, const std::string& tool_version) {
+Json FormulaJson(const Evaluation& e, const GoldenWeights& weights,
+                 const std::string& tool_version) {
   Json out = Header("aurum.formula/1", e, tool_version);
   const Json formula = GoldenJson(e, weights);
   for (const auto& [key, value] : formula.members()) out.Set(key, value);

@@ -24,15 +24,18 @@ struct Evaluation {
   Golden golden;
   double wall_s = 0;  // that the walk took
 
-  const TimeBreakdown& Time() const { return outcome.time[static_cast<std::size_t>(outcome.busiest_class)]; }
+  const TimeBreakdown& Time() const {
+    return outcome.time[static_cast<std::size_t>(outcome.busiest_class)];
+  }
   double StepSeconds() const { return outcome.StepSeconds(); }
 };
 
 Evaluation Evaluate(Scenario scenario, Level level);
 
 // Derived figures.
-double TokensPerStep(const Scenario& scenario);           // through the backbone, all replicas
-double ModelFlopsPerGpu(const Evaluation& evaluation);    // per step, averaged over GPUs; recomputation not counted
+double TokensPerStep(const Scenario& scenario);  // through the backbone, all replicas
+double ModelFlopsPerGpu(
+    const Evaluation& evaluation);  // per step, averaged over GPUs; recomputation not counted
 double ModelFlopsUtilisation(const Evaluation& evaluation);
 Limit WhatLimits(const TimeBreakdown& time);
 
@@ -43,9 +46,11 @@ struct GoldenWeights {
 std::string CombineName(Combine combine);  // "max", "sum", "critical_path"
 
 // The document of `simulate --json` (docs/schema/result.schema.json).
-Json ResultJson(const Evaluation& evaluation, const GoldenWeights& weights, const std::string& tool_version);
+Json ResultJson(const Evaluation& evaluation, const GoldenWeights& weights,
+                const std::string& tool_version);
 // The document of `formula --json`.
-Json FormulaJson(const Evaluation& evaluation, const GoldenWeights& weights, const std::string& tool_version);
+Json FormulaJson(const Evaluation& evaluation, const GoldenWeights& weights,
+                 const std::string& tool_version);
 Json DiagnosticJson(const Diagnostic& diagnostic);
 
 }  // namespace aurum

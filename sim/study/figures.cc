@@ -6,7 +6,9 @@ namespace aurum {
 
 std::vector<Figure> FiguresOf(const Evaluation& e) {
   std::vector<Figure> figures;
-  const auto add = [&](std::string name, double value) { figures.push_back({std::move(name), value}); };
+  const auto add = [&](std::string name, double value) {
+    figures.push_back({std::move(name), value});
+  };
   const Scenario& s = e.scenario;
   const double step = e.StepSeconds();
   const TimeBreakdown& t = e.Time();

@@ -30,14 +30,17 @@ constexpr double kScoreBackwardBytes = 19;
 KernelCost Gemm(double m, double n, double k, const CostContext& c) {
   KernelCost cost;
   if (m <= 0 || n <= 0 || k <= 0) return cost;
-  cost.gemm_s = c.profile->GemmSeconds(std::max(m, 1.0), std::max(n, 1.0), std::max(k, 1.0), c.dtype) * c.flops_scale;
+  cost.gemm_s =
+      c.profile->GemmSeconds(std::max(m, 1.0), std::max(n, 1.0), std::max(k, 1.0), c.dtype) *
+      c.flops_scale;
   cost.flops = 2 * m * n * k * c.flops_scale;
   return cost;
 }
 
 KernelCost Memory(double bytes, const CostContext& c) {
   KernelCost cost;
-  if (bytes > 0) cost.memory_s = c.profile->MemoryBoundSeconds(bytes) * c.stack->memory_bound_factor;
+  if (bytes > 0)
+    cost.memory_s = c.profile->MemoryBoundSeconds(bytes) * c.stack->memory_bound_factor;
   return cost;
 }
 
@@ -45,17 +48,20 @@ void AddLinear(PassCost* pass, double tokens, double in, double out, const CostC
   pass->forward += Gemm(tokens, out, in, c);
   pass->input_gradient += Gemm(tokens, in, out, c);
   pass->weight_gradient += Gemm(out, in, tokens, c);
-  if (tokens > 0) pass->weight_gradient += Memory(in * out * c.stack->gradient_accumulation_bytes, c);
+  if (tokens > 0)
+    pass->weight_gradient += Memory(in * out * c.stack->gradient_accumulation_bytes, c);
 }
 
 // `experts` equal matrices, the tokens spread evenly: one grouped kernel, so the launch is paid once.
-void AddGrouped(PassCost* pass, double routed, double experts, double in, double out, const CostContext& c) {
+void AddGrouped(PassCost* pass, double routed, double experts, double in, double out,
+                const CostContext& c) {
   if (routed <= 0) return;
   const double busy = std::min(experts, routed);  // an expert without a token costs nothing
   const double each = routed / busy;
   const auto group = [&](double m, double n, double k) {
     KernelCost one = Gemm(m, n, k, c);
-    const double launch = c.profile->gemm.at(c.dtype).t0_s * c.profile->sustained_factor * c.flops_scale;
+    const double launch =
+        c.profile->gemm.at(c.dtype).t0_s * c.profile->sustained_factor * c.flops_scale;
     one.gemm_s = std::max(one.gemm_s - launch, 0.0) * busy + launch;
     one.flops *= busy;
     return one;
@@ -67,17 +73,22 @@ void AddGrouped(PassCost* pass, double routed, double experts, double in, double
 }
 
 int ValueDim(const Attention& a) { return a.value_head_dim > 0 ? a.value_head_dim : a.head_dim; }
-int QueryKeyDim(const Attention& a) { return a.kind == AttentionKind::kLatent ? a.head_dim + a.rope_head_dim : a.head_dim; }
+int QueryKeyDim(const Attention& a) {
+  return a.kind == AttentionKind::kLatent ? a.head_dim + a.rope_head_dim : a.head_dim;
+}
 
 struct Widths {
-  double q = 0, kv = 0, value = 0;  // on this GPU; kv: of the keys, value: of the attention's output
+  double q = 0, kv = 0,
+         value = 0;  // on this GPU; kv: of the keys, value: of the attention's output
   double heads = 0, kv_heads = 0;
 };
 
 Widths ShardedWidths(const Attention& a, double tp) {
   Widths w;
   w.heads = a.heads / tp;
-  w.kv_heads = std::max(a.kv_heads / tp, std::min(1.0, static_cast<double>(a.kv_heads)));  // replicated beyond kv_heads
+  w.kv_heads =
+      std::max(a.kv_heads / tp,
+               std::min(1.0, static_cast<double>(a.kv_heads)));  // replicated beyond kv_heads
   w.q = w.heads * QueryKeyDim(a);
   w.kv = w.kv_heads * QueryKeyDim(a);
   w.value = w.heads * ValueDim(a);
@@ -85,7 +96,8 @@ Widths ShardedWidths(const Attention& a, double tp) {
 }
 
 // Forward and backward of the attention kernel over all sequences; returns the number of scores.
-double AddAttentionCore(PassCost* pass, const Attention& a, const Widths& w, const LayerShape& shape, const CostContext& c) {
+double AddAttentionCore(PassCost* pass, const Attention& a, const Widths& w,
+                        const LayerShape& shape, const CostContext& c) {
   double scores = 0;
   const int qk_dim = QueryKeyDim(a);
   const int value_dim = ValueDim(a);
@@ -104,11 +116,16 @@ double AddAttentionCore(PassCost* pass, const Attention& a, const Widths& w, con
     if (kv_tokens <= 0) continue;
     const double seen = batch.sequences * w.heads * batch.tokens * kv_tokens * (causal ? 0.5 : 1.0);
     const double flops = 2 * seen * (qk_dim + value_dim);
-    const double factor = AttentionFactor(*c.stack, c.profile->device.compute_capability) * c.flops_scale;
+    const double factor =
+        AttentionFactor(*c.stack, c.profile->device.compute_capability) * c.flops_scale;
     // The profile's kernels have one head dimension; mixed ones (MLA) cost as their mean.
     const int dim = (qk_dim + value_dim) / 2;
-    forward.attention_s += factor * c.profile->AttentionForwardSeconds(batch.sequences, w.heads, w.kv_heads, batch.tokens, kv_tokens, dim, causal);
-    backward.attention_s += factor * c.profile->AttentionBackwardSeconds(batch.sequences, w.heads, w.kv_heads, batch.tokens, kv_tokens, dim, causal);
+    forward.attention_s +=
+        factor * c.profile->AttentionForwardSeconds(batch.sequences, w.heads, w.kv_heads,
+                                                    batch.tokens, kv_tokens, dim, causal);
+    backward.attention_s +=
+        factor * c.profile->AttentionBackwardSeconds(batch.sequences, w.heads, w.kv_heads,
+                                                     batch.tokens, kv_tokens, dim, causal);
     forward.flops += flops * c.flops_scale;
     backward.flops += 2 * flops * c.flops_scale;
     scores += batch.sequences * w.heads * batch.tokens * kv_tokens;
@@ -124,11 +141,13 @@ double AddAttentionCore(PassCost* pass, const Attention& a, const Widths& w, con
 }
 
 // Queries from this stream, keys and values from the other module's tokens.
-void AddCrossProjections(PassCost* pass, const Attention& a, const Widths& w, const LayerShape& shape, double tokens, const CostContext& c) {
+void AddCrossProjections(PassCost* pass, const Attention& a, const Widths& w,
+                         const LayerShape& shape, double tokens, const CostContext& c) {
   double sequences = 0;
   for (const SequenceBatch& batch : shape.batches) sequences += batch.sequences;
   AddLinear(pass, tokens, shape.hidden, w.q, c);
-  AddLinear(pass, sequences * shape.kv_source_tokens, a.kv_input > 0 ? a.kv_input : shape.hidden, 2 * w.kv, c);
+  AddLinear(pass, sequences * shape.kv_source_tokens, a.kv_input > 0 ? a.kv_input : shape.hidden,
+            2 * w.kv, c);
 }
 
 }  // namespace
@@ -149,7 +168,8 @@ LayerCost CostOfLayer(const Layer& layer, const LayerShape& shape, const CostCon
   if (tokens <= 0) return cost;
   const double h = shape.hidden;
   const double t = shape.tp;
-  const double normed = tokens * h / (shape.sequence_parallel ? t : 1);  // elements that norms and residuals see
+  const double normed =
+      tokens * h / (shape.sequence_parallel ? t : 1);  // elements that norms and residuals see
   const Attention& a = layer.attention;
   const Widths w = ShardedWidths(a, t);
   const auto norm_and_residual = [&](PassCost* half) {
@@ -164,7 +184,10 @@ LayerCost CostOfLayer(const Layer& layer, const LayerShape& shape, const CostCon
   double projected = (w.q + w.kv) * tokens;  // elements that the rotary embedding touches
   switch (a.kind) {
     case AttentionKind::kSelf:
-      AddLinear(&cost.attention, tokens, h, w.q + w.kv + (a.shared_key_value ? 0 : w.kv_heads * ValueDim(a)) + (a.output_gate ? w.value : 0), c);
+      AddLinear(&cost.attention, tokens, h,
+                w.q + w.kv + (a.shared_key_value ? 0 : w.kv_heads * ValueDim(a)) +
+                    (a.output_gate ? w.value : 0),
+                c);
       break;
     case AttentionKind::kLatent: {
       // Low-rank projections are replicated, the up-projections are sharded by head (DeepSeek-V2, 2024).
@@ -201,7 +224,8 @@ LayerCost CostOfLayer(const Layer& layer, const LayerShape& shape, const CostCon
     scores = AddAttentionCore(&cost.attention, a, w, shape, c);
   }
   AddLinear(&cost.attention, tokens, w.value, h, c);
-  if (layer.cross.heads > 0) {  // an encoder-decoder's second attention, with a norm and a residual of its own
+  if (layer.cross.heads >
+      0) {  // an encoder-decoder's second attention, with a norm and a residual of its own
     norm_and_residual(&cost.attention);
     const Widths cross = ShardedWidths(layer.cross, t);
     AddCrossProjections(&cost.attention, layer.cross, cross, shape, tokens, c);
@@ -213,8 +237,10 @@ LayerCost CostOfLayer(const Layer& layer, const LayerShape& shape, const CostCon
   const Mlp& m = layer.mlp;
   const double gate = m.gated ? 2 : 1;
   const auto activation = [&](double elements) {
-    cost.mlp.forward += Memory(elements * (m.gated ? s.gated_forward_bytes : s.gelu_forward_bytes), c);
-    cost.mlp.input_gradient += Memory(elements * (m.gated ? s.gated_backward_bytes : s.gelu_backward_bytes), c);
+    cost.mlp.forward +=
+        Memory(elements * (m.gated ? s.gated_forward_bytes : s.gelu_forward_bytes), c);
+    cost.mlp.input_gradient +=
+        Memory(elements * (m.gated ? s.gated_backward_bytes : s.gelu_backward_bytes), c);
   };
   const auto dense = [&](double width) {
     AddLinear(&cost.mlp, tokens, h, gate * width / t, c);
@@ -243,14 +269,18 @@ LayerCost CostOfLayer(const Layer& layer, const LayerShape& shape, const CostCon
   double mlp_width = m.intermediate / t;
   double routed_hidden = 0;
   if (m.experts > 0) {
-    mlp_width = (static_cast<double>(m.experts_per_token) * m.expert_intermediate + m.shared_intermediate) / t;
+    mlp_width =
+        (static_cast<double>(m.experts_per_token) * m.expert_intermediate + m.shared_intermediate) /
+        t;
     routed_hidden = tokens * m.experts_per_token * h * kValueBytes + tokens * m.experts * 8;
   }
-  const double sharded = tokens * (s.kept_q_bytes * w.q + s.kept_kv_bytes * w.kv + mlp_kept * mlp_width + s.kept_head_bytes * w.heads);
+  const double sharded = tokens * (s.kept_q_bytes * w.q + s.kept_kv_bytes * w.kv +
+                                   mlp_kept * mlp_width + s.kept_head_bytes * w.heads);
   cost.score_bytes = s.fused_attention ? 0 : scores * s.score_bytes;
   cost.kept_bytes = s.kept_hidden_bytes * replicated + sharded + routed_hidden + cost.score_bytes;
   cost.kept_selective_bytes = cost.kept_bytes - cost.score_bytes;
-  const double linear_inputs = 2 * kValueBytes * replicated + kValueBytes * tokens * (w.value + mlp_width);
+  const double linear_inputs =
+      2 * kValueBytes * replicated + kValueBytes * tokens * (w.value + mlp_width);
   cost.kept_frozen_bytes = std::max(cost.kept_bytes - linear_inputs, 0.25 * cost.kept_bytes);
   cost.kept_checkpoint_bytes = s.recompute_input_bytes * replicated;
   return cost;
@@ -262,7 +292,8 @@ PassCost CostOfLinear(double tokens, double in, double out, const CostContext& c
   return pass;
 }
 
-PassCost CostOfHead(double tokens, double hidden, double vocabulary, double tp, const CostContext& c) {
+PassCost CostOfHead(double tokens, double hidden, double vocabulary, double tp,
+                    const CostContext& c) {
   PassCost pass;
   if (tokens <= 0 || vocabulary <= 0) return pass;
   AddLinear(&pass, tokens, hidden, vocabulary / tp, c);
@@ -279,7 +310,8 @@ PassCost CostOfEmbedding(double tokens, double hidden, const CostContext& c) {
   return pass;
 }
 
-PassCost CostOfResampler(double sequences, double kv_tokens, int hidden, const Resampler& r, const CostContext& c) {
+PassCost CostOfResampler(double sequences, double kv_tokens, int hidden, const Resampler& r,
+                         const CostContext& c) {
   PassCost pass;
   if (sequences <= 0 || kv_tokens <= 0 || r.queries <= 0) return pass;
   const double h = hidden;
@@ -300,7 +332,8 @@ PassCost CostOfResampler(double sequences, double kv_tokens, int hidden, const R
   return pass;
 }
 
-KernelCost CostOfDecodeLayer(const Layer& layer, int hidden, double tp, double sequences, double kv_tokens, const CostContext& c) {
+KernelCost CostOfDecodeLayer(const Layer& layer, int hidden, double tp, double sequences,
+                             double kv_tokens, const CostContext& c) {
   // The projections are those of a layer over `sequences` tokens; only the attention kernel reads the cache instead.
   LayerShape shape;
   shape.hidden = hidden;
@@ -310,9 +343,11 @@ KernelCost CostOfDecodeLayer(const Layer& layer, int hidden, double tp, double s
   KernelCost cost = once.attention.forward + once.mlp.forward;
   cost.attention_s = 0;
   const Widths w = ShardedWidths(layer.attention, tp);
-  const double seen = layer.attention.window > 0 ? std::min<double>(layer.attention.window, kv_tokens) : kv_tokens;
+  const double seen =
+      layer.attention.window > 0 ? std::min<double>(layer.attention.window, kv_tokens) : kv_tokens;
   if (layer.attention.kind != AttentionKind::kLinear) {
-    cost.attention_s = c.flops_scale * c.profile->DecodeAttentionSeconds(sequences, w.kv_heads, seen, layer.attention.head_dim);
+    cost.attention_s = c.flops_scale * c.profile->DecodeAttentionSeconds(
+                                           sequences, w.kv_heads, seen, layer.attention.head_dim);
     cost.flops += 4 * sequences * w.heads * seen * layer.attention.head_dim * c.flops_scale;
   }
   return cost;

@@ -32,26 +32,28 @@ struct PassCost {
 struct LayerCost {
   PassCost attention;
   PassCost mlp;
-  double kept_bytes = 0;            // activations kept for backward, nothing recomputed, all trainable
-  double kept_frozen_bytes = 0;     // the same where weights get no gradient: linears keep no input
-  double kept_checkpoint_bytes = 0; // full recomputation: the layer's input
-  double kept_selective_bytes = 0;  // selective: without attention scores
-  double score_bytes = 0;           // of kept_bytes, attention scores (unfused attention only)
+  double kept_bytes = 0;         // activations kept for backward, nothing recomputed, all trainable
+  double kept_frozen_bytes = 0;  // the same where weights get no gradient: linears keep no input
+  double kept_checkpoint_bytes = 0;  // full recomputation: the layer's input
+  double kept_selective_bytes = 0;   // selective: without attention scores
+  double score_bytes = 0;            // of kept_bytes, attention scores (unfused attention only)
 };
 
 struct LayerShape {
   int hidden = 0;
-  double tp = 1;                    // tensor-parallel degree of this module
+  double tp = 1;  // tensor-parallel degree of this module
   bool sequence_parallel = false;
   std::vector<SequenceBatch> batches;  // of one micro-batch on this GPU
-  double kv_source_tokens = 0;      // cross-attention: tokens of the other module's output, per sequence
+  double kv_source_tokens =
+      0;  // cross-attention: tokens of the other module's output, per sequence
 };
 
 struct CostContext {
   const Profile* profile = nullptr;
   const Stack* stack = nullptr;
   DType dtype = DType::kBf16;
-  double flops_scale = 1;           // what if a token cost this many times the FLOPs: scales GEMM and attention work
+  double flops_scale =
+      1;  // what if a token cost this many times the FLOPs: scales GEMM and attention work
 };
 
 // Kernels of one layer: GEMMs of the projections (m = tokens, sharded n or k), the attention kernel, and elementwise
@@ -60,14 +62,16 @@ LayerCost CostOfLayer(const Layer& layer, const LayerShape& shape, const CostCon
 // A dense matrix over `tokens` tokens, n or k already sharded: forward, dgrad, wgrad.
 PassCost CostOfLinear(double tokens, double in, double out, const CostContext& context);
 // The output head and loss over `tokens` tokens with `vocabulary / tp` columns.
-PassCost CostOfHead(double tokens, double hidden, double vocabulary, double tp, const CostContext& context);
+PassCost CostOfHead(double tokens, double hidden, double vocabulary, double tp,
+                    const CostContext& context);
 // The embedding look-up: memory-bound.
 PassCost CostOfEmbedding(double tokens, double hidden, const CostContext& context);
 // A resampler: `queries` learned queries attend once to `kv_tokens` tokens of width `kv_input`, per sequence.
-PassCost CostOfResampler(double sequences, double kv_tokens, int hidden, const Resampler& resampler, const CostContext& context);
+PassCost CostOfResampler(double sequences, double kv_tokens, int hidden, const Resampler& resampler,
+                         const CostContext& context);
 // One decoding step of one layer: `sequences` new tokens, each attending to kv_tokens of cache.
-KernelCost CostOfDecodeLayer(const Layer& layer, int hidden, double tp, double sequences, double kv_tokens,
-                             const CostContext& context);
+KernelCost CostOfDecodeLayer(const Layer& layer, int hidden, double tp, double sequences,
+                             double kv_tokens, const CostContext& context);
 // Bytes of the KV cache per token and layer on one GPU (2 B values).
 double KvCacheBytesPerToken(const Layer& layer, double tp);
 

@@ -19,7 +19,8 @@ Diagnostic Warn(int code, std::string message, std::string help) {
   return d;
 }
 
-void Add(const MediaTokens& media, double count, bool resamples, ModuleLoad* encoder, ModuleLoad* connector, SampleLoad* sample) {
+void Add(const MediaTokens& media, double count, bool resamples, ModuleLoad* encoder,
+         ModuleLoad* connector, SampleLoad* sample) {
   const auto real = [&](std::int64_t tokens) { return static_cast<double>(tokens) * count; };
   if (encoder != nullptr) {
     encoder->batches.push_back({real(media.sequences), static_cast<double>(media.sequence_tokens)});
@@ -28,13 +29,16 @@ void Add(const MediaTokens& media, double count, bool resamples, ModuleLoad* enc
   }
   if (connector != nullptr) {
     if (resamples) {  // reads everything that the encoder made
-      connector->batches.push_back({real(media.sequences), static_cast<double>(media.sequence_tokens)});
+      connector->batches.push_back(
+          {real(media.sequences), static_cast<double>(media.sequence_tokens)});
     } else {
       connector->batches.push_back({real(1), static_cast<double>(media.connector_tokens)});
     }
     connector->tokens += connector->batches.back().sequences * connector->batches.back().tokens;
     // Separators (newline tokens) are learned embeddings: they never pass the connector.
-    connector->output_tokens += real(media.backbone_tokens > 0 ? std::min(media.connector_tokens, media.backbone_tokens) : media.connector_tokens);
+    connector->output_tokens +=
+        real(media.backbone_tokens > 0 ? std::min(media.connector_tokens, media.backbone_tokens)
+                                       : media.connector_tokens);
   }
   sample->backbone_tokens += real(media.backbone_tokens);
   if (media.backbone_tokens > 0) {
@@ -49,7 +53,8 @@ void Add(const MediaTokens& media, double count, bool resamples, ModuleLoad* enc
 
 Workload ReadWorkload(ObjectReader reader) {
   Workload workload;
-  workload.task = reader.ChoiceOr("task", 0, {"train", "generate"}) == 0 ? Task::kTrain : Task::kGenerate;
+  workload.task =
+      reader.ChoiceOr("task", 0, {"train", "generate"}) == 0 ? Task::kTrain : Task::kGenerate;
   workload.global_batch_size = reader.Integer("global_batch_size", 1, 10'000'000);
   workload.text_tokens = reader.Integer("text_tokens", 0, kMaxTokens);
   for (ObjectReader& image : reader.Objects("images")) {
@@ -71,7 +76,8 @@ Workload ReadWorkload(ObjectReader reader) {
   return workload;
 }
 
-SampleLoad LoadOfSample(const Model& model, const Workload& workload, std::vector<Diagnostic>* warnings) {
+SampleLoad LoadOfSample(const Model& model, const Workload& workload,
+                        std::vector<Diagnostic>* warnings) {
   SampleLoad sample;
   sample.modules.resize(model.modules.size());
   const auto add = [&](const MediaTokens& media, double count, Modality modality) {
@@ -90,7 +96,8 @@ SampleLoad LoadOfSample(const Model& model, const Workload& workload, std::vecto
     Add(media, count, resamples, encoder, connector, &sample);
   };
   for (const ImageInput& image : workload.images) {
-    add(ImageTokens(model, image.width, image.height), static_cast<double>(image.count), Modality::kVision);
+    add(ImageTokens(model, image.width, image.height), static_cast<double>(image.count),
+        Modality::kVision);
   }
   if (workload.audio_s > 0) {
     add(AudioTokens(model, workload.audio_s), 1, Modality::kAudio);
@@ -101,22 +108,28 @@ SampleLoad LoadOfSample(const Model& model, const Workload& workload, std::vecto
   }
   sample.backbone_tokens += static_cast<double>(workload.text_tokens);
   if (sample.backbone_tokens <= 0) {
-    ThrowInput(612, "a sample of this workload has no tokens for the backbone", "set workload.text_tokens or add images");
+    ThrowInput(612, "a sample of this workload has no tokens for the backbone",
+               "set workload.text_tokens or add images");
   }
   ModuleLoad& backbone = sample.modules.back();
   backbone.batches = {{1, sample.backbone_tokens}};
   backbone.tokens = backbone.output_tokens = sample.backbone_tokens;
   for (std::size_t i = 0; i < model.modules.size() && warnings != nullptr; ++i) {
     if (model.modules[i].kind == ModuleKind::kEncoder && sample.modules[i].tokens == 0) {
-      warnings->push_back(Warn(1613, "the workload gives '" + model.modules[i].name + "' nothing to do",
-                               "add images or audio_s to the workload, or ignore this for text-only steps"));
+      warnings->push_back(
+          Warn(1613, "the workload gives '" + model.modules[i].name + "' nothing to do",
+               "add images or audio_s to the workload, or ignore this for text-only steps"));
     }
   }
   const double length = sample.backbone_tokens + static_cast<double>(workload.new_tokens);
-  if (model.max_positions > 0 && length > static_cast<double>(model.max_positions) && warnings != nullptr) {
-    warnings->push_back(Warn(1614, "a sequence of " + std::to_string(static_cast<std::int64_t>(length)) + " tokens is longer than the " +
-                                       std::to_string(model.max_positions) + " positions that '" + model.name + "' was made for",
-                             "media tokens come on top of text_tokens; use fewer or smaller images, or less text"));
+  if (model.max_positions > 0 && length > static_cast<double>(model.max_positions) &&
+      warnings != nullptr) {
+    warnings->push_back(
+        Warn(1614,
+             "a sequence of " + std::to_string(static_cast<std::int64_t>(length)) +
+                 " tokens is longer than the " + std::to_string(model.max_positions) +
+                 " positions that '" + model.name + "' was made for",
+             "media tokens come on top of text_tokens; use fewer or smaller images, or less text"));
   }
   return sample;
 }

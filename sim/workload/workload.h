@@ -47,11 +47,13 @@ struct SampleLoad {
   std::vector<ModuleLoad> modules;  // as in Model::modules
   double backbone_tokens = 0;       // length of the backbone's sequence: text and media
   double cross_modal_tokens = 0;    // that an encoder or connector produced for the backbone
-  double cross_attention_tokens = 0;  // of them, those that are keys of cross-attention and not in the sequence
+  double cross_attention_tokens =
+      0;  // of them, those that are keys of cross-attention and not in the sequence
 };
 
 // Applies the model's own token rules. E0610/E0611 where the model takes no such input; E0612 where nothing is left to do
 // (no text and no media), E0613 where an encoder of the model gets no input is only a warning and appended to `warnings`.
-SampleLoad LoadOfSample(const Model& model, const Workload& workload, std::vector<Diagnostic>* warnings);
+SampleLoad LoadOfSample(const Model& model, const Workload& workload,
+                        std::vector<Diagnostic>* warnings);
 
 }  // namespace aurum

@@ -10,7 +10,8 @@ namespace aurum {
 namespace {
 
 TEST_CASE("a value remembers where it stood") {
-  const JsonDocument d = ParseJson("{\n  \"a\": [1, 22, -3.5e2],\n  \"b\": {\"c\": \"x\\\"y\"}, \"t\": true\n}", "f.json");
+  const JsonDocument d = ParseJson(
+      "{\n  \"a\": [1, 22, -3.5e2],\n  \"b\": {\"c\": \"x\\\"y\"}, \"t\": true\n}", "f.json");
   const auto at = [&](std::string_view path) {
     const Json* value = FindPath(d.root, path);
     REQUIRE(value != nullptr);
@@ -46,7 +47,8 @@ TEST_CASE("what is not JSON is an error with a place") {
 }
 
 TEST_CASE("the strict reader names the wrong key, type and range") {
-  const JsonDocument d = ParseJson("{\"micro_batchsize\": 1, \"tp\": \"two\", \"pp\": -1, \"zero\": 1.5}", "plan.json");
+  const JsonDocument d = ParseJson(
+      "{\"micro_batchsize\": 1, \"tp\": \"two\", \"pp\": -1, \"zero\": 1.5}", "plan.json");
   {
     ObjectReader reader(d, d.root, "/plan");
     reader.Ignore("tp");
@@ -62,7 +64,8 @@ TEST_CASE("the strict reader names the wrong key, type and range") {
   CHECK(ThrownBy([&] { reader.Integer("tp", 1, 8); }).code == 103);
   CHECK(ThrownBy([&] { reader.Integer("pp", 1, 8); }).code == 107);
   CHECK(ThrownBy([&] { reader.Integer("zero", 0, 3); }).code == 103);
-  CHECK(ThrownBy([&] { reader.Integer("micro_batch_size", 1, 8); }).help.find("micro_batchsize") != std::string::npos);
+  CHECK(ThrownBy([&] { reader.Integer("micro_batch_size", 1, 8); }).help.find("micro_batchsize") !=
+        std::string::npos);
 }
 
 TEST_CASE("overrides set, add and refuse") {
@@ -71,7 +74,8 @@ TEST_CASE("overrides set, add and refuse") {
   ApplyOverride(&d, "/plan/zero=fsdp");
   ApplyOverride(&d, "what_if.align_ratio=0.5");
   ApplyOverride(&d, "list.1=7");
-  CHECK(d.root.Dump() == R"({"plan":{"tp":4,"zero":"fsdp"},"list":[1,7],"what_if":{"align_ratio":0.5}})");
+  CHECK(d.root.Dump() ==
+        R"({"plan":{"tp":4,"zero":"fsdp"},"list":[1,7],"what_if":{"align_ratio":0.5}})");
   CHECK(ThrownBy([&] { ApplyOverride(&d, "plan.tp.x=1"); }).code == 106);
   CHECK(ThrownBy([&] { ApplyOverride(&d, "list.5=1"); }).code == 106);
   CHECK(ThrownBy([&] { ApplyOverride(&d, "nothing"); }).code == 106);

@@ -10,21 +10,30 @@
 namespace aurum {
 namespace {
 
-double Component(const ClassMemory& memory, MemoryComponent component) { return memory.at_peak[static_cast<std::size_t>(component)]; }
+double Component(const ClassMemory& memory, MemoryComponent component) {
+  return memory.at_peak[static_cast<std::size_t>(component)];
+}
 
-MemoryReport Report(const std::string& name, const std::vector<std::string>& changes = {}) { return EvaluateDocument(Shipped(name, changes)).memory; }
+MemoryReport Report(const std::string& name, const std::vector<std::string>& changes = {}) {
+  return EvaluateDocument(Shipped(name, changes)).memory;
+}
 
 TEST_CASE("states are bytes per parameter, sharded as the plan says") {
   for (const std::string sharding : {"ddp", "zero1", "fsdp"}) {
     CAPTURE(sharding);
-    const Evaluation e = EvaluateDocument(Shipped("llava-1.6-7b-finetune-8xa100", {"plan.sharding=" + sharding}));
+    const Evaluation e =
+        EvaluateDocument(Shipped("llava-1.6-7b-finetune-8xa100", {"plan.sharding=" + sharding}));
     const Stack& stack = *e.scenario.stack;
     const double parameters = static_cast<double>(ModelParameters(*e.scenario.model));
     const ClassMemory& m = e.memory.Heaviest();
     const double shard = sharding == "fsdp" ? 8 : 1;
-    CHECK(Component(m, MemoryComponent::kWeights) == doctest::Approx(parameters * stack.weight_bytes / shard).epsilon(1e-12));
-    CHECK(Component(m, MemoryComponent::kGradients) == doctest::Approx(parameters * stack.gradient_bytes / shard).epsilon(1e-12));
-    CHECK(Component(m, MemoryComponent::kOptimizer) == doctest::Approx(parameters * stack.optimizer_bytes / (sharding == "ddp" ? 1 : 8)).epsilon(1e-12));
+    CHECK(Component(m, MemoryComponent::kWeights) ==
+          doctest::Approx(parameters * stack.weight_bytes / shard).epsilon(1e-12));
+    CHECK(Component(m, MemoryComponent::kGradients) ==
+          doctest::Approx(parameters * stack.gradient_bytes / shard).epsilon(1e-12));
+    CHECK(Component(m, MemoryComponent::kOptimizer) ==
+          doctest::Approx(parameters * stack.optimizer_bytes / (sharding == "ddp" ? 1 : 8))
+              .epsilon(1e-12));
   }
 }
 
@@ -34,7 +43,9 @@ TEST_CASE("Megatron's 18 bytes a parameter, on a stage of blocks alone") {
   const Evaluation e = EvaluateDocument(Shipped("gpt-3-175b-64xa100"));
   const ClassMemory& m = e.memory.classes[3];
   const double layer = 12.0 * 12288 * 12288 / 8;  // 12·h² over tp 8, biases and norms apart
-  const double states = Component(m, MemoryComponent::kWeights) + Component(m, MemoryComponent::kGradients) + Component(m, MemoryComponent::kOptimizer);
+  const double states = Component(m, MemoryComponent::kWeights) +
+                        Component(m, MemoryComponent::kGradients) +
+                        Component(m, MemoryComponent::kOptimizer);
   CHECK(states == doctest::Approx(18 * 12 * layer + 2 * layer).epsilon(1e-3));
 }
 
@@ -45,28 +56,37 @@ TEST_CASE("1F1B keeps min(m, p - s) micro-batches of activations on stage s") {
     for (const double bytes : e.memory.classes[stage].activations) most = std::max(most, bytes);
     return most;
   };
-  const double one = activations(6) / 2;  // stage 6 of 8 holds two; neither embedding nor head is on it
+  const double one =
+      activations(6) / 2;  // stage 6 of 8 holds two; neither embedding nor head is on it
   for (std::size_t stage = 1; stage < 7; ++stage) {
     CAPTURE(stage);
-    CHECK(activations(stage) == doctest::Approx(static_cast<double>(8 - stage) * one).epsilon(1e-9));
+    CHECK(activations(stage) ==
+          doctest::Approx(static_cast<double>(8 - stage) * one).epsilon(1e-9));
   }
   CHECK(e.memory.heaviest == 0);
 }
 
-TEST_CASE("activations per layer are Korthikanti's 34·s·b·h / t with sequence parallelism and flash attention") {
+TEST_CASE(
+    "activations per layer are Korthikanti's 34·s·b·h / t with sequence parallelism and flash "
+    "attention") {
   // 34 counts dropout masks that today's models do not have; GPT-3's GELU MLP keeps 8h + 8h·..: the stack's bytes are tested against
   // the closed form that its own file states.
   const Evaluation e = EvaluateDocument(Shipped("gpt-3-175b-64xa100", {"plan.recompute=none"}));
   const Stack& s = *e.scenario.stack;
   const double tokens = 2048, h = 12288, heads = 96, layers = 12;
-  const double per_layer = tokens * (s.kept_hidden_bytes * h + s.kept_q_bytes * h + s.kept_kv_bytes * h + s.kept_mlp_bytes * 4 * h + s.kept_head_bytes * heads) / 8;
+  const double per_layer = tokens *
+                           (s.kept_hidden_bytes * h + s.kept_q_bytes * h + s.kept_kv_bytes * h +
+                            s.kept_mlp_bytes * 4 * h + s.kept_head_bytes * heads) /
+                           8;
   double most = 0;
   for (const double bytes : e.memory.classes[6].activations) most = std::max(most, bytes);
   CHECK(most == doctest::Approx(2 * layers * per_layer).epsilon(1e-9));
 }
 
 TEST_CASE("less is kept the more is recomputed, and the less the smaller the micro-batch") {
-  const auto peak = [](const std::vector<std::string>& changes) { return Report("llava-1.6-7b-finetune-8xa100", changes).Heaviest().peak_bytes; };
+  const auto peak = [](const std::vector<std::string>& changes) {
+    return Report("llava-1.6-7b-finetune-8xa100", changes).Heaviest().peak_bytes;
+  };
   CHECK(peak({"plan.recompute=full"}) < peak({"plan.recompute=selective"}));
   CHECK(peak({"plan.recompute=selective"}) <= peak({"plan.recompute=none"}));
   CHECK(peak({"plan.micro_batch_size=1"}) < peak({"plan.micro_batch_size=2"}));
@@ -96,7 +116,8 @@ TEST_CASE("what does not fit is said: a full fine-tuning of 7 B on 24 GiB") {
 
 TEST_CASE("the KV cache of the generation protocol is 524,288 bytes a token") {
   const Evaluation e = EvaluateDocument(Shipped("llava-1.6-7b-generate-8xa100"));
-  CHECK(Component(e.memory.Heaviest(), MemoryComponent::kKvCache) == doctest::Approx(524288.0 * 4 * (32 + 2928 + 64)).epsilon(1e-12));
+  CHECK(Component(e.memory.Heaviest(), MemoryComponent::kKvCache) ==
+        doctest::Approx(524288.0 * 4 * (32 + 2928 + 64)).epsilon(1e-12));
 }
 
 }  // namespace

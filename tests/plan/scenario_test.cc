@@ -20,7 +20,9 @@ TEST_CASE("every shipped scenario reads, and its name is its file's") {
 }
 
 TEST_CASE("an unknown name is an error at the name, with the nearest known one") {
-  const auto thrown = [](const std::string& change) { return ThrownBy([&] { EvaluateDocument(Shipped("llava-1.6-7b-finetune-8xa100", {change})); }); };
+  const auto thrown = [](const std::string& change) {
+    return ThrownBy([&] { EvaluateDocument(Shipped("llava-1.6-7b-finetune-8xa100", {change})); });
+  };
   const Diagnostic model = thrown("model=llava-1.6-7");
   CHECK(model.code == 210);
   CHECK(model.where.pointer == "/model");
@@ -32,7 +34,9 @@ TEST_CASE("an unknown name is an error at the name, with the nearest known one")
 }
 
 TEST_CASE("what cannot be imposed is refused") {
-  const auto thrown = [](const std::string& name, const std::string& change) { return ThrownBy([&] { EvaluateDocument(Shipped(name, {change})); }); };
+  const auto thrown = [](const std::string& name, const std::string& change) {
+    return ThrownBy([&] { EvaluateDocument(Shipped(name, {change})); });
+  };
   CHECK(thrown("llama-2-7b-1x4090", "what_if.comm_bw_gb_per_s=10").code == 331);
   CHECK(thrown("llama-2-7b-1x4090", "what_if.align_ratio=0.5").code == 330);
   CHECK(thrown("gpt-3-175b-64xa100", "what_if.align_ratio=0.5").code == 330);

@@ -13,12 +13,15 @@ namespace {
 // The largest scenario has 16,384 GPUs' flows: its event simulation is a benchmark, not a test.
 bool Small(const Evaluation& e) { return e.scenario.cluster->GpuCount() <= 64; }
 
-TEST_CASE("both engines give every shipped scenario the same schedule where nothing contends, to the bit") {
+TEST_CASE(
+    "both engines give every shipped scenario the same schedule where nothing contends, to the "
+    "bit") {
   for (const std::string& name : ShippedScenarios()) {
     CAPTURE(name);
     const Evaluation e = EvaluateDocument(Shipped(name));
     Fabric fabric;
-    for (const Link& link : e.scenario.cluster->links()) fabric.capacity_bytes_per_s.push_back(link.bandwidth_bytes_per_s);
+    for (const Link& link : e.scenario.cluster->links())
+      fabric.capacity_bytes_per_s.push_back(link.bandwidth_bytes_per_s);
     const Schedule events = RunEventLoop(e.program.graph, fabric);
     CHECK(events.makespan == e.outcome.schedule.makespan);
     CHECK(Signature(events) == e.outcome.signature);
@@ -53,11 +56,14 @@ TEST_CASE("the breakdown of every class sums to the step, and its gaps fill what
   }
 }
 
-TEST_CASE("a step is never shorter than the busiest stream, nor than the kernels of the heaviest module") {
+TEST_CASE(
+    "a step is never shorter than the busiest stream, nor than the kernels of the heaviest "
+    "module") {
   for (const std::string& name : ShippedScenarios()) {
     CAPTURE(name);
     const Evaluation e = EvaluateDocument(Shipped(name));
-    for (const GoldenTerm& term : e.golden.terms) CHECK(e.StepSeconds() >= term.f_over_b_s * (1 - 1e-9));
+    for (const GoldenTerm& term : e.golden.terms)
+      CHECK(e.StepSeconds() >= term.f_over_b_s * (1 - 1e-9));
   }
 }
 
@@ -68,8 +74,10 @@ TEST_CASE("more bandwidth is never slower, less never faster") {
     for (const std::string knob : {"nvlink_factor", "pcie_factor", "network_factor"}) {
       CAPTURE(name);
       CAPTURE(knob);
-      const double half = EvaluateDocument(Shipped(name, {"what_if." + knob + "=0.5"})).StepSeconds();
-      const double twice = EvaluateDocument(Shipped(name, {"what_if." + knob + "=2"})).StepSeconds();
+      const double half =
+          EvaluateDocument(Shipped(name, {"what_if." + knob + "=0.5"})).StepSeconds();
+      const double twice =
+          EvaluateDocument(Shipped(name, {"what_if." + knob + "=2"})).StepSeconds();
       CHECK(half >= base.StepSeconds() * (1 - 1e-9));
       CHECK(twice <= base.StepSeconds() * (1 + 1e-9));
     }
@@ -77,8 +85,10 @@ TEST_CASE("more bandwidth is never slower, less never faster") {
 }
 
 TEST_CASE("the link that a plan waits for is the link that matters") {
-  const auto step = [](const std::vector<std::string>& changes) { return EvaluateDocument(Shipped("fuyu-8b-finetune-8xh100", changes)).StepSeconds(); };
-  CHECK(step({"what_if.nvlink_factor=0.25"}) > 1.1 * step({}));   // tensor parallelism over NVLink
+  const auto step = [](const std::vector<std::string>& changes) {
+    return EvaluateDocument(Shipped("fuyu-8b-finetune-8xh100", changes)).StepSeconds();
+  };
+  CHECK(step({"what_if.nvlink_factor=0.25"}) > 1.1 * step({}));  // tensor parallelism over NVLink
   const auto across = [](const std::vector<std::string>& changes) {
     std::vector<std::string> all = {"cluster=32xa100-hdr"};
     all.insert(all.end(), changes.begin(), changes.end());
@@ -86,20 +96,27 @@ TEST_CASE("the link that a plan waits for is the link that matters") {
   };
   CHECK(across({"what_if.network_factor=0.05"}) > 1.1 * across({}));  // FSDP over the network
   // A faster GPU is faster.
-  CHECK(EvaluateDocument(Shipped("llava-1.6-7b-finetune-8xa100", {"cluster=8xh100-hgx"})).StepSeconds() <
+  CHECK(EvaluateDocument(Shipped("llava-1.6-7b-finetune-8xa100", {"cluster=8xh100-hgx"}))
+            .StepSeconds() <
         0.6 * EvaluateDocument(Shipped("llava-1.6-7b-finetune-8xa100")).StepSeconds());
 }
 
 TEST_CASE("more work is never faster") {
   double before = 0;
   for (const char* flops : {"1", "5", "14", "60", "300"}) {
-    const double step = EvaluateDocument(Shipped("golden-sweep", {std::string("what_if.flops_gflop_per_token=") + flops})).StepSeconds();
+    const double step =
+        EvaluateDocument(
+            Shipped("golden-sweep", {std::string("what_if.flops_gflop_per_token=") + flops}))
+            .StepSeconds();
     CHECK(step >= before);
     before = step;
   }
   before = 0;
   for (const char* bandwidth : {"1000", "100", "20", "4", "1"}) {
-    const double step = EvaluateDocument(Shipped("golden-sweep", {std::string("what_if.comm_bw_gb_per_s=") + bandwidth})).StepSeconds();
+    const double step =
+        EvaluateDocument(
+            Shipped("golden-sweep", {std::string("what_if.comm_bw_gb_per_s=") + bandwidth}))
+            .StepSeconds();
     CHECK(step >= before);
     before = step;
   }

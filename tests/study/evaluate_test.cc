@@ -12,19 +12,43 @@
 namespace aurum {
 namespace {
 
-TEST_CASE("a result has every field that the command line promises, finite and with its unit in the key") {
+TEST_CASE(
+    "a result has every field that the command line promises, finite and with its unit in the "
+    "key") {
   for (const std::string& name : ShippedScenarios()) {
     CAPTURE(name);
     const Evaluation e = EvaluateDocument(Shipped(name));
     const Json result = ResultJson(e, {}, "test");
-    for (const char* key : {"schema", "step_time_s", "tokens_per_s", "tokens_per_s_per_gpu", "samples_per_s", "model_tflops_per_gpu", "mfu", "fits", "memory", "time",
-                            "alignment", "signature", "ops", "rank_classes", "simulation_wall_s", "tool_version", "run_id", "inputs", "warnings", "provenance", "error_band"}) {
+    for (const char* key : {"schema",
+                            "step_time_s",
+                            "tokens_per_s",
+                            "tokens_per_s_per_gpu",
+                            "samples_per_s",
+                            "model_tflops_per_gpu",
+                            "mfu",
+                            "fits",
+                            "memory",
+                            "time",
+                            "alignment",
+                            "signature",
+                            "ops",
+                            "rank_classes",
+                            "simulation_wall_s",
+                            "tool_version",
+                            "run_id",
+                            "inputs",
+                            "warnings",
+                            "provenance",
+                            "error_band"}) {
       CHECK_MESSAGE(result.Find(key) != nullptr, key);
     }
-    for (const char* key : {"peak_gib", "rank", "at", "weights_gib", "gradients_gib", "optimizer_gib", "activations_gib", "logits_gib", "communication_gib", "runtime_gib"}) {
+    for (const char* key :
+         {"peak_gib", "rank", "at", "weights_gib", "gradients_gib", "optimizer_gib",
+          "activations_gib", "logits_gib", "communication_gib", "runtime_gib"}) {
       CHECK_MESSAGE(result.Find("memory")->Find(key) != nullptr, key);
     }
-    for (const char* key : {"compute_s", "exposed_comm_s", "bubble_s", "alignment_wait_s", "data_wait_s", "optimizer_s"}) {
+    for (const char* key : {"compute_s", "exposed_comm_s", "bubble_s", "alignment_wait_s",
+                            "data_wait_s", "optimizer_s"}) {
       CHECK_MESSAGE(result.Find("time")->Find(key) != nullptr, key);
     }
     CHECK(result.Find("alignment")->Find("mar") != nullptr);
@@ -50,7 +74,8 @@ TEST_CASE("the signature of every shipped scenario is the published one") {
   // AURUM_UPDATE_GOLDEN=1 writes the file anew: a change of it says that the model of a step has changed.
   const std::string path = "tests/study/golden/signatures.txt";
   std::string now;
-  for (const std::string& name : ShippedScenarios()) now += name + " " + EvaluateDocument(Shipped(name)).outcome.signature + "\n";
+  for (const std::string& name : ShippedScenarios())
+    now += name + " " + EvaluateDocument(Shipped(name)).outcome.signature + "\n";
   if (std::getenv("AURUM_UPDATE_GOLDEN") != nullptr) WriteTextFile(path, now);
   CHECK(ReadTextFile(path) == now);
 }

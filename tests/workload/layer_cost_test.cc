@@ -21,19 +21,25 @@ LayerShape Shape(int hidden, double sequences, double tokens, double tp = 1) {
   return shape;
 }
 
-double ForwardFlops(const LayerCost& cost) { return cost.attention.forward.flops + cost.mlp.forward.flops; }
+double ForwardFlops(const LayerCost& cost) {
+  return cost.attention.forward.flops + cost.mlp.forward.flops;
+}
 double BackwardFlops(const LayerCost& cost) {
-  return cost.attention.input_gradient.flops + cost.attention.weight_gradient.flops + cost.mlp.input_gradient.flops + cost.mlp.weight_gradient.flops;
+  return cost.attention.input_gradient.flops + cost.attention.weight_gradient.flops +
+         cost.mlp.input_gradient.flops + cost.mlp.weight_gradient.flops;
 }
 
-TEST_CASE("a causal layer does 2·P·T FLOPs of matrices and 2·T²·d of attention, and twice that backward") {
+TEST_CASE(
+    "a causal layer does 2·P·T FLOPs of matrices and 2·T²·d of attention, and twice that "
+    "backward") {
   const Inputs in;
   const Model llama = ReadModel(OpenModel("llama-2-7b", "."));
   const Layer& layer = llama.Backbone().runs[0].layer;
   const double tokens = 4096, h = 4096;
   const LayerCost cost = CostOfLayer(layer, Shape(4096, 1, tokens), in.context);
   const double matrices = 4 * h * h + 3 * h * 11008;
-  CHECK(ForwardFlops(cost) == doctest::Approx(2 * matrices * tokens + 2 * tokens * tokens * h).epsilon(1e-12));
+  CHECK(ForwardFlops(cost) ==
+        doctest::Approx(2 * matrices * tokens + 2 * tokens * tokens * h).epsilon(1e-12));
   CHECK(BackwardFlops(cost) == doctest::Approx(2 * ForwardFlops(cost)).epsilon(1e-12));
 }
 
@@ -43,7 +49,8 @@ TEST_CASE("an encoder layer follows 2·n·(4d² + 2df) + 4n²d") {
   const Module& vision = *llava.Find("vision");
   const double n = 577, d = 1024, f = 4096;
   const LayerCost cost = CostOfLayer(vision.runs[0].layer, Shape(1024, 1, n), in.context);
-  CHECK(ForwardFlops(cost) == doctest::Approx(2 * n * (4 * d * d + 2 * d * f) + 4 * n * n * d).epsilon(1e-12));
+  CHECK(ForwardFlops(cost) ==
+        doctest::Approx(2 * n * (4 * d * d + 2 * d * f) + 4 * n * n * d).epsilon(1e-12));
 }
 
 TEST_CASE("training FLOPs per token are NVIDIA's 6·N_active + 6·L·s·heads·head_dim") {
@@ -60,11 +67,14 @@ TEST_CASE("training FLOPs per token are NVIDIA's 6·N_active + 6·L·s·heads·h
       flops += run.count * (ForwardFlops(cost) + BackwardFlops(cost));
       layers += run.count;
     }
-    const PassCost head = CostOfHead(s, backbone.hidden, static_cast<double>(backbone.head_vocabulary), 1, in.context);
+    const PassCost head = CostOfHead(s, backbone.hidden,
+                                     static_cast<double>(backbone.head_vocabulary), 1, in.context);
     flops += head.forward.flops + head.input_gradient.flops + head.weight_gradient.flops;
     const Attention& a = backbone.runs[0].layer.attention;
-    const double expected = 6 * static_cast<double>(ActiveParameters(model)) + 6 * layers * s * a.heads * a.head_dim;
-    CHECK(flops / s == doctest::Approx(expected).epsilon(1e-3));  // norms have parameters and no matrix FLOPs
+    const double expected =
+        6 * static_cast<double>(ActiveParameters(model)) + 6 * layers * s * a.heads * a.head_dim;
+    CHECK(flops / s ==
+          doctest::Approx(expected).epsilon(1e-3));  // norms have parameters and no matrix FLOPs
   }
 }
 
@@ -86,13 +96,15 @@ TEST_CASE("tensor parallelism divides FLOPs and sharded memory exactly, never re
 TEST_CASE("a frozen layer keeps less, a recomputed one keeps its input alone") {
   const Inputs in;
   const Model llama = ReadModel(OpenModel("llama-2-7b", "."));
-  const LayerCost cost = CostOfLayer(llama.Backbone().runs[0].layer, Shape(4096, 1, 1000), in.context);
+  const LayerCost cost =
+      CostOfLayer(llama.Backbone().runs[0].layer, Shape(4096, 1, 1000), in.context);
   CHECK(cost.kept_frozen_bytes < cost.kept_bytes);
   CHECK(cost.kept_checkpoint_bytes == in.stack.recompute_input_bytes * 1000 * 4096);
   CHECK(cost.kept_checkpoint_bytes < cost.kept_frozen_bytes);
 }
 
-TEST_CASE("the FLOPs scale multiplies matrices and attention, and leaves memory-bound kernels alone") {
+TEST_CASE(
+    "the FLOPs scale multiplies matrices and attention, and leaves memory-bound kernels alone") {
   const Inputs in;
   CostContext doubled = in.context;
   doubled.flops_scale = 2;
@@ -100,8 +112,10 @@ TEST_CASE("the FLOPs scale multiplies matrices and attention, and leaves memory-
   const LayerShape shape = Shape(4096, 1, 2048);
   const LayerCost once = CostOfLayer(llama.Backbone().runs[0].layer, shape, in.context);
   const LayerCost twice = CostOfLayer(llama.Backbone().runs[0].layer, shape, doubled);
-  CHECK(twice.attention.forward.gemm_s == doctest::Approx(2 * once.attention.forward.gemm_s).epsilon(1e-12));
-  CHECK(twice.attention.forward.attention_s == doctest::Approx(2 * once.attention.forward.attention_s).epsilon(1e-12));
+  CHECK(twice.attention.forward.gemm_s ==
+        doctest::Approx(2 * once.attention.forward.gemm_s).epsilon(1e-12));
+  CHECK(twice.attention.forward.attention_s ==
+        doctest::Approx(2 * once.attention.forward.attention_s).epsilon(1e-12));
   CHECK(twice.mlp.forward.memory_s == once.mlp.forward.memory_s);
 }
 
