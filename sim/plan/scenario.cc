@@ -57,7 +57,7 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
   scenario.name = reader.String("name", "");
   scenario.question = reader.String("question", "");
   reader.Ignore("sweep");
-  reader.Ignore("$schema");
+  reader.String("$schema", "");  // an editor's, not ours
 
   const auto input = [&](const std::string& role, const std::string& name,
                          const std::string& hash) {
