@@ -62,12 +62,27 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("GPT-3 175B on 64 A100 runs near the published 13.75 s of the interleaved schedule") {
-  // Korthikanti et al. 2022, table 5: 13.75 s with sequence parallelism, selective recomputation and an interleaved pipeline whose
-  // bubble is a third of this plan's: 1F1B costs about 7 % more.
-  const Evaluation e = EvaluateDocument(Shipped("gpt-3-175b-64xa100"));
-  CHECK(e.StepSeconds() > 13.75);
-  CHECK(e.StepSeconds() < 13.75 * 1.15);
+// Step times that nothing here was fitted on. The bars are what a plan told in full deserves, not what the model happens to reach.
+TEST_CASE("published step times") {
+  SUBCASE("GPT-3 175B on 1,024 A100: about 32 s (Megatron-LM README)") {
+    CHECK(EvaluateDocument(Shipped("gpt-3-175b-1024xa100")).StepSeconds() ==
+          doctest::Approx(32).epsilon(0.08));
+  }
+  SUBCASE("GPT-3 175B on 64 A100: 13.75 s (Korthikanti et al. 2022, table 5)") {
+    // With an interleaved pipeline, whose bubble is a third of this plan's: 1F1B costs about 7 % more.
+    const double step = EvaluateDocument(Shipped("gpt-3-175b-64xa100")).StepSeconds();
+    CHECK(step > 13.75);
+    CHECK(step < 13.75 * 1.15);
+  }
+  SUBCASE("22 B on 8 A100: 1.42 s recomputing all (Korthikanti et al. 2022, table 5)") {
+    const double step =
+        EvaluateDocument(
+            Shipped("gpt-3-175b-1024xa100", {"model=tests/study/fixtures/megatron-22b.json",
+                                             "cluster=8xa100-hgx", "workload.global_batch_size=4",
+                                             "plan.micro_batch_size=4", "plan.backbone.pp=1"}))
+            .StepSeconds();
+    CHECK(step == doctest::Approx(1.42).epsilon(0.06));
+  }
 }
 
 TEST_CASE("the signature of every shipped scenario is the published one") {
