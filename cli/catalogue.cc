@@ -32,7 +32,8 @@ ExitCode TopologyCommand(const Options& options, const std::string& name,
     const Json out = path.empty() ? ClusterJson(cluster) : PathJson(cluster, path[0], path[1]);
     WriteOutput(options, out.Dump(options.format == Format::kJson ? 2 : -1) + "\n");
   } else if (path.empty()) {
-    WriteOutput(options, DrawCluster(cluster));
+    const std::string matrix = BandwidthMatrix(cluster);
+    WriteOutput(options, DrawCluster(cluster) + (matrix.empty() ? "" : "\n" + matrix));
   } else {
     WriteOutput(options, DescribePath(cluster, path[0], path[1]));
   }
