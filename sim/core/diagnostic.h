@@ -49,7 +49,7 @@ std::string FormatDiagnostic(const Diagnostic& diagnostic, bool color = false);
 // The one exception type: bad input, never a programming error. Thrown anywhere, caught once in cli/.
 class InputError : public std::exception {
  public:
-  InputError(Diagnostic diagnostic, ExitCode exit_code = ExitCode::kInvalidInput);
+  explicit InputError(Diagnostic diagnostic, ExitCode exit_code = ExitCode::kInvalidInput);
   const char* what() const noexcept override { return what_.c_str(); }
   const Diagnostic& diagnostic() const { return diagnostic_; }
   ExitCode exit_code() const { return exit_code_; }

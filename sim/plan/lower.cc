@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <map>
 #include <optional>
-#include <tuple>
 #include <utility>
 
-#include "sim/collectives/collective.h"
+#include "sim/plan/pricing.h"
 #include "sim/plan/units.h"
 
 // From a plan to a program
@@ -28,45 +26,11 @@
 // forward and before its backward, one unit ahead, and reduces its gradients after it, in every micro-batch (Zhao et al., "PyTorch
 // FSDP", 2023). Compute beside a collective runs slower by overlap_slowdown · the time they share.
 //
-// Cost: every distinct collective is priced once; ops are O(stages · micro-batches · units).
+// Cost: ops are O(stages · micro-batches · units).
 namespace aurum {
 namespace {
 
 constexpr double kValueBytes = 2;
-
-// The three kinds of groups of a plan, on the GPUs of one stage. Ranks count tp first, then dp, then pp.
-struct Groups {
-  std::vector<RankGroup> tp, dp;
-  std::vector<std::pair<int, int>> next;  // this stage's GPU to the next stage's
-};
-
-Groups GroupsOfStage(const Plan& plan, int stage) {
-  Groups groups;
-  const int base = stage * plan.tp * plan.dp;
-  for (int d = 0; d < plan.dp; ++d) {
-    RankGroup group;
-    for (int t = 0; t < plan.tp; ++t) group.push_back(base + d * plan.tp + t);
-    groups.tp.push_back(std::move(group));
-  }
-  for (int t = 0; t < plan.tp; ++t) {
-    RankGroup group;
-    for (int d = 0; d < plan.dp; ++d) group.push_back(base + d * plan.tp + t);
-    groups.dp.push_back(std::move(group));
-  }
-  if (stage + 1 < plan.pp) {
-    for (int i = 0; i < plan.tp * plan.dp; ++i)
-      groups.next.emplace_back(base + i, base + plan.tp * plan.dp + i);
-  }
-  return groups;
-}
-
-// A collective, priced: its time and, at the flow level, its traffic in the graph.
-struct Priced {
-  double seconds = 0;
-  double latency_s = 0;
-  double bytes = 0;
-  PatternId pattern = kNoPattern;
-};
 
 class Lowering {
  public:
@@ -82,12 +46,10 @@ class Lowering {
       program_.flops_scale = *s_.what_if.flops_per_token / program_.own_flops_per_token;
     context_.flops_scale = program_.flops_scale;
     stages_ = MakeStages(s_, context_);
-    for (int p = 0; p < s_.plan.pp; ++p) groups_.push_back(GroupsOfStage(s_.plan, p));
-    ResolveCommScale();
+    pricer_.emplace(s_, options_.with_traffic, &program_);
     program_.micro_batches = s_.plan.micro_batches;
     program_.micro_batch_tokens =
         s_.sample.backbone_tokens * static_cast<double>(s_.plan.micro_batch_size);
-    PriceAlignment();
     const std::size_t p = stages_.size();
     for (std::size_t stage = 0; stage < p; ++stage) {
       for (int lane = 0; lane < kLanes; ++lane) program_.graph.AddStream();
@@ -107,104 +69,6 @@ class Lowering {
  private:
   std::size_t Micro() const { return static_cast<std::size_t>(s_.plan.micro_batches); }
   bool Training() const { return s_.workload.task == Task::kTrain; }
-
-  // ---- Pricing -------------------------------------------------------------------------------------------------------
-
-  // Imposing a bus bandwidth scales every link alike. Scaling bandwidth by f is moving 1/f of the bytes.
-  void ResolveCommScale() {
-    const bool use_dp = s_.plan.dp > 1;
-    const auto& groups = use_dp ? groups_[0].dp : groups_[0].tp;
-    if (groups.front().size() < 2) {
-      if (s_.plan.pp < 2) return;
-    }
-    constexpr double kProbe = 1 << 30;
-    CollectiveOptions options = Options(true);
-    CollectiveCost cost;
-    if (groups.front().size() >= 2) {
-      cost = PriceCollective(CollectiveKind::kAllReduce, kProbe, groups, *s_.cluster, *s_.profile,
-                             options);
-    } else {
-      cost = PriceTransfer(kProbe, groups_[0].next, *s_.cluster, *s_.profile, options);
-      cost.bus_bandwidth_bytes_per_s = kProbe / cost.seconds;
-    }
-    program_.own_bus_bandwidth = cost.bus_bandwidth_bytes_per_s;
-    if (s_.what_if.comm_bw_bytes_per_s)
-      program_.comm_scale = *s_.what_if.comm_bw_bytes_per_s / program_.own_bus_bandwidth;
-  }
-
-  CollectiveOptions Options(bool data_parallel) const {
-    CollectiveOptions options;
-    options.network_efficiency = s_.stack->network_efficiency;
-    options.intra_factor = data_parallel ? 1 : s_.stack->tp_communication_factor;
-    options.want_pattern = options_.with_traffic;
-    return options;
-  }
-
-  Priced Keep(CollectiveCost cost, double bytes) {
-    program_.provenance = Weakest(program_.provenance, cost.provenance);
-    Priced priced{cost.seconds, cost.latency_s, bytes, kNoPattern};
-    if (options_.with_traffic && !cost.pattern.flows.empty())
-      priced.pattern = program_.graph.AddPattern(std::move(cost.pattern));
-    return priced;
-  }
-
-  Priced Collective(CollectiveKind kind, double bytes, std::size_t stage, bool data_parallel) {
-    const auto key = std::make_tuple(static_cast<int>(kind), bytes, stage, data_parallel);
-    if (const auto found = priced_.find(key); found != priced_.end()) return found->second;
-    const auto& groups = data_parallel ? groups_[stage].dp : groups_[stage].tp;
-    Priced priced;
-    if (groups.front().size() > 1 && bytes > 0) {
-      priced = Keep(PriceCollective(kind, bytes / program_.comm_scale, groups, *s_.cluster,
-                                    *s_.profile, Options(data_parallel)),
-                    bytes);
-    }
-    priced_.emplace(key, priced);
-    return priced;
-  }
-
-  Priced Transfer(double bytes, std::size_t stage) {
-    return Keep(PriceTransfer(bytes / program_.comm_scale, groups_[stage].next, *s_.cluster,
-                              *s_.profile, Options(true)),
-                bytes);
-  }
-
-  // Tokens that encoders hand to the backbone. Naturally: with colocated_dp each tensor-parallel rank produced 1/tp of them.
-  // Imposed: the stated share sits on the wrong replica and crosses the data-parallel group (or the tp group if there is no other).
-  void PriceAlignment() {
-    Alignment& a = program_.alignment;
-    a.tokens_per_micro_batch =
-        s_.sample.cross_modal_tokens * static_cast<double>(s_.plan.micro_batch_size);
-    if (a.tokens_per_micro_batch <= 0 || s_.model->task == ModelTask::kContrastive) return;
-    const double token_bytes = s_.model->Backbone().hidden * kValueBytes;
-    bool colocated = false;
-    bool backward = false;
-    const std::vector<bool> flows = Training() ? ModulesWithBackward(*s_.model, s_.plan)
-                                               : std::vector<bool>(s_.model->modules.size(), false);
-    for (std::size_t i = 0; i + 1 < s_.model->modules.size(); ++i) {
-      colocated =
-          colocated || (s_.plan.modules[i].placement == Placement::kColocatedDp && s_.plan.tp > 1);
-      backward = backward || flows[i];
-    }
-    const double natural = colocated ? 1.0 / s_.plan.tp : 1.0;
-    a.imposed = s_.what_if.align_ratio.has_value();
-    a.ratio = s_.what_if.align_ratio.value_or(natural);
-    a.bytes_per_micro_batch = (1 - a.ratio) * a.tokens_per_micro_batch * token_bytes;
-    if (a.bytes_per_micro_batch <= 0) return;
-    if (a.imposed) {
-      align_forward_ =
-          Collective(CollectiveKind::kAllToAll, a.bytes_per_micro_batch, 0, s_.plan.dp > 1);
-    } else if (s_.plan.sequence_parallel) {
-      align_forward_ = Collective(CollectiveKind::kAllToAll,
-                                  a.tokens_per_micro_batch * token_bytes / s_.plan.tp, 0, false);
-    } else {
-      align_forward_ =
-          Collective(CollectiveKind::kAllGather, a.tokens_per_micro_batch * token_bytes, 0, false);
-    }
-    if (backward) align_backward_ = align_forward_;
-    a.seconds_per_micro_batch = align_forward_.seconds + align_backward_.seconds;
-  }
-
-  // ---- Emission ------------------------------------------------------------------------------------------------------
 
   StreamId Stream(std::size_t stage, Lane lane) const {
     return static_cast<StreamId>(stage * kLanes + static_cast<std::size_t>(lane));
@@ -261,52 +125,6 @@ class Lowering {
     program_.memory.push_back({op, at_end, static_cast<std::uint16_t>(stage),
                                unit.logits ? MemoryKind::kLogits : MemoryKind::kActivations,
                                bytes});
-  }
-
-  // Collectives before and after each half of a layer under tensor parallelism.
-  struct TpCollectives {
-    Priced before, after;
-  };
-  TpCollectives TpOf(const Unit& unit, std::size_t stage) {
-    TpCollectives tp;
-    if (!unit.tp_collectives) return tp;
-    const bool backbone = unit.module + 1 == s_.model->modules.size();
-    if (backbone && s_.plan.sequence_parallel) {
-      tp.before = Collective(CollectiveKind::kAllGather, unit.tp_bytes, stage, false);
-      tp.after = Collective(CollectiveKind::kReduceScatter, unit.tp_bytes, stage, false);
-    } else {
-      tp.after = Collective(CollectiveKind::kAllReduce, unit.tp_bytes, stage, false);
-    }
-    return tp;
-  }
-
-  // What data parallelism does with one unit.
-  struct DpCollectives {
-    Priced gather, reduce;
-  };
-  DpCollectives DpOf(const Unit& unit, std::size_t stage) {
-    DpCollectives dp;
-    if (!Training() || s_.plan.dp == 1 || unit.parameters <= 0) return dp;
-    const double gradients = unit.parameters * s_.stack->gradient_exchange_bytes;
-    const double weights = unit.parameters * s_.stack->parameter_exchange_bytes;
-    switch (s_.plan.sharding) {
-      case Sharding::kDdp:
-        if (unit.trained)
-          dp.reduce = Collective(CollectiveKind::kAllReduce, gradients, stage, true);
-        break;
-      case Sharding::kZero1:
-        if (unit.trained) {
-          dp.reduce = Collective(CollectiveKind::kReduceScatter, gradients, stage, true);
-          dp.gather = Collective(CollectiveKind::kAllGather, weights, stage, true);
-        }
-        break;
-      case Sharding::kFsdp:
-        if (unit.trained)
-          dp.reduce = Collective(CollectiveKind::kReduceScatter, gradients, stage, true);
-        dp.gather = Collective(CollectiveKind::kAllGather, weights, stage, true);
-        break;
-    }
-    return dp;
   }
 
   // Compute slowed by a collective that runs beside it.
@@ -476,10 +294,10 @@ class Lowering {
     const auto at = static_cast<std::size_t>(micro_batch);
     const std::size_t first = program_.info.size();
     for (std::size_t i = 0; i < st.units.size(); ++i) {
-      if (stage == 0 && i == st.fusion) Align(stage, align_forward_);
+      if (stage == 0 && i == st.fusion) Align(stage, pricer_->alignment_forward());
       Forward(stage, i);
     }
-    if (stage == 0 && st.fusion == st.units.size()) Align(stage, align_forward_);
+    if (stage == 0 && st.fusion == st.units.size()) Align(stage, pricer_->alignment_forward());
     forward_first_[stage][at] = FirstMainOrTp(stage, first);
     if (stage + 1 < stages_.size()) forward_send_[stage][at] = Send(stage, Lane::kPpForward);
   }
@@ -494,7 +312,7 @@ class Lowering {
     bool aligned = false;
     for (std::size_t i = st.units.size(); i-- > 0;) {
       if (stage == 0 && i < st.fusion && !aligned) {
-        Align(stage, align_backward_);
+        Align(stage, pricer_->alignment_backward());
         aligned = true;
       }
       if (st.units[i].backward) Backward(stage, i);
@@ -602,8 +420,8 @@ class Lowering {
     const PassCost head =
         CostOfHead(sequences, backbone.hidden, static_cast<double>(backbone.head_vocabulary),
                    s_.plan.tp, context_);
-    const Priced reduce = Collective(CollectiveKind::kAllReduce,
-                                     sequences * backbone.hidden * kValueBytes, stage, false);
+    const Priced reduce = pricer_->Collective(
+        CollectiveKind::kAllReduce, sequences * backbone.hidden * kValueBytes, stage, false);
     Priced all = reduce;
     const double count = 2.0 * backbone.Layers();
     all.seconds *= count;
@@ -663,8 +481,8 @@ class Lowering {
       share.parameters += unit.parameters;
       share.largest_unit = std::max(share.largest_unit, unit.parameters);
       share.trained = unit.trained;
-      tp_.back().push_back(TpOf(unit, stage));
-      dp_.back().push_back(DpOf(unit, stage));
+      tp_.back().push_back(pricer_->TensorParallel(unit, stage));
+      dp_.back().push_back(pricer_->DataParallel(unit, stage));
       const TpCollectives& tp = tp_.back().back();
       const DpCollectives& dp = dp_.back().back();
       const double halves = unit.has_second ? 2 : 1;
@@ -711,7 +529,7 @@ class Lowering {
     if (stage + 1 < stages_.size()) {
       const double bytes = program_.micro_batch_tokens * s_.model->Backbone().hidden * kValueBytes /
                            (plan.sequence_parallel ? plan.tp : 1);
-      transfers_.push_back(Transfer(bytes, stage));
+      transfers_.push_back(pricer_->Transfer(bytes, stage));
       c.transfer_s = 2 * transfers_.back().seconds;
     }
     program_.classes.push_back(std::move(c));
@@ -724,10 +542,8 @@ class Lowering {
   CostContext context_;
   Program program_;
   std::vector<Stage> stages_;
-  std::vector<Groups> groups_;
-  std::map<std::tuple<int, double, std::size_t, bool>, Priced> priced_;
-  std::vector<Priced> transfers_;  // from stage i to i + 1
-  Priced align_forward_, align_backward_;
+  std::optional<PlanPricer> pricer_;
+  std::vector<Priced> transfers_;               // from stage i to i + 1
   std::vector<std::vector<TpCollectives>> tp_;  // by stage and unit
   std::vector<std::vector<DpCollectives>> dp_;
   std::vector<std::vector<bool>> overlapped_;
