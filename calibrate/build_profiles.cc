@@ -10,6 +10,7 @@
 #include "calibrate/least_squares.h"
 #include "calibrate/table.h"
 #include "sim/core/json.h"
+#include "sim/core/text_file.h"
 #include "sim/core/units.h"
 
 // What the tables do not say: datasheet figures, and what the step-time study adds to them. Each

@@ -10,6 +10,7 @@
 #include "calibrate/build_profiles.h"
 #include "sim/core/diagnostic.h"
 #include "sim/core/json.h"
+#include "sim/core/text_file.h"
 
 int main(int argc, char** argv) {
   if (argc != 3) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <utility>
+#include "sim/core/text_file.h"
 
 namespace aurum {
 namespace {

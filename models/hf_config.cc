@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include "sim/core/object_reader.h"
 
 namespace aurum {
 namespace {

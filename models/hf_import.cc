@@ -8,6 +8,7 @@
 
 #include "models/hf_config.h"
 #include "models/hf_parts.h"
+#include "sim/core/object_reader.h"
 
 namespace aurum {
 namespace {

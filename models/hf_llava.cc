@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "models/hf_parts.h"
+#include "sim/core/object_reader.h"
 
 namespace aurum {
 namespace {

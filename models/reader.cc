@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include "sim/core/object_reader.h"
 
 namespace aurum {
 namespace {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/core/diagnostic.h"
+#include "sim/core/object_reader.h"
 #include "topologies/cluster.h"
 
 // The catalogue on disk: one file per cluster, and one per family of clusters that differ only in

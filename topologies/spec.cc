@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "sim/core/object_reader.h"
 #include "sim/core/units.h"
 #include "topologies/layout.h"
 

@@ -1,24 +1,17 @@
 #include "sim/core/json.h"
 
-#include <unistd.h>
 #include <algorithm>
-#include <cassert>
-#include <cerrno>
 #include <charconv>
-#include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <system_error>
+
+#include "sim/core/text_file.h"
 
 namespace aurum {
 namespace {
 
 constexpr std::size_t kMaxDepth = 200;
-constexpr std::uintmax_t kMaxFileBytes = 256ULL << 20;
 
 // nlohmann's lexer does not tell where a value stood; an input iterator that counts what the lexer has taken does.
 class CountingIterator {
@@ -222,19 +215,6 @@ std::string Unescape(std::string_view token) {
   return out;
 }
 
-std::string EscapeKey(std::string_view key) {
-  std::string out;
-  for (const char c : key) {
-    if (c == '~')
-      out += "~0";
-    else if (c == '/')
-      out += "~1";
-    else
-      out += c;
-  }
-  return out;
-}
-
 std::vector<std::string> SplitPath(std::string_view path) {
   std::vector<std::string> parts;
   const bool pointer = !path.empty() && path[0] == '/';
@@ -251,12 +231,6 @@ std::vector<std::string> SplitPath(std::string_view path) {
 bool ParseIndex(const std::string& text, std::size_t* index) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *index);
   return error == std::errc() && end == text.data() + text.size();
-}
-
-std::string FormatNumber(double value) {
-  char buffer[32];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
-  return std::string(buffer, end);
 }
 
 }  // namespace
@@ -341,84 +315,7 @@ JsonDocument ParseJson(std::string text, std::string name) {
   throw InputError(std::move(d));
 }
 
-std::string ReadTextFile(const std::string& path) {
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  const auto fail = [&](int code, std::string message, std::string help) {
-    Diagnostic d;
-    d.code = code;
-    d.message = std::move(message);
-    d.help = std::move(help);
-    throw InputError(std::move(d));
-  };
-  if (!std::filesystem::exists(status)) {
-    std::string help;
-    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-    std::vector<std::string> names;
-    std::error_code ignored;
-    for (const auto& entry :
-         std::filesystem::directory_iterator(folder.empty() ? "." : folder, ignored)) {
-      names.push_back(entry.path().filename().string());
-    }
-    std::sort(names.begin(), names.end());
-    const std::string nearest = NearestName(std::filesystem::path(path).filename().string(), names);
-    if (!nearest.empty()) help = "did you mean '" + (folder / nearest).string() + "'?";
-    fail(201, "no such file: '" + path + "'", help);
-  }
-  if (std::filesystem::is_directory(status))
-    fail(202, "'" + path + "' is a directory, not a file", "");
-  if (std::filesystem::is_regular_file(status)) {
-    const auto size = std::filesystem::file_size(path, error);
-    if (!error && size > kMaxFileBytes) {
-      fail(203, "'" + path + "' is larger than 256 MiB", "is this the right file?");
-    }
-  }
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (in) text << in.rdbuf();
-  if (!in || in.bad())
-    fail(202, "cannot read '" + path + "': " + std::strerror(errno),
-         "check the permissions of the file");
-  return std::move(text).str();
-}
-
 JsonDocument ReadJsonFile(const std::string& path) { return ParseJson(ReadTextFile(path), path); }
-
-void WriteTextFile(const std::string& path, std::string_view text) {
-  namespace fs = std::filesystem;
-  const auto fail = [&](const std::string& why) {
-    ThrowInput(204, "cannot write '" + path + "': " + why,
-               "check that the folder exists, is writable and has room");
-  };
-  std::error_code error;
-  // A device or pipe (/dev/stdout) cannot be renamed over.
-  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) {
-    if (fs::is_directory(path, error)) fail("it is a directory");
-    std::ofstream out(path, std::ios::binary);
-    out.write(text.data(), static_cast<std::streamsize>(text.size()));
-    out.flush();
-    if (!out) fail(std::strerror(errno));
-    return;
-  }
-  const std::string beside = path + ".tmp" + std::to_string(::getpid());
-  errno = 0;
-  {
-    std::ofstream out(beside, std::ios::binary | std::ios::trunc);
-    out.write(text.data(), static_cast<std::streamsize>(text.size()));
-    out.flush();
-    if (!out) {
-      const std::string why = std::strerror(errno);
-      fs::remove(beside, error);
-      fail(why);
-    }
-  }
-  fs::rename(beside, path, error);
-  if (error) {
-    std::error_code ignored;
-    fs::remove(beside, ignored);
-    fail(error.message());
-  }
-}
 
 const Json* FindPath(const Json& root, std::string_view path) {
   const Json* at = &root;
@@ -491,241 +388,6 @@ void ApplyOverride(JsonDocument* document, std::string_view assignment) {
     value = Json(text);  // a bare word is a string
   }
   SetPath(document, assignment.substr(0, equals), std::move(value), spelled);
-}
-
-ObjectReader::ObjectReader(const JsonDocument& document, const Json& value, std::string pointer)
-    : document_(&document), value_(&value), pointer_(std::move(pointer)) {
-  if (!value.IsObject())
-    Fail(103, "", "expected an object here, not " + std::string(value.TypeName()));
-}
-
-std::string ObjectReader::Pointer(std::string_view key) const {
-  return key.empty() ? pointer_ : pointer_ + "/" + EscapeKey(key);
-}
-
-const Json* ObjectReader::Lookup(std::string_view key) {
-  if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.emplace_back(key);
-  const Json* found = value_->Find(key);
-  return found == nullptr || found->IsNull() ? nullptr : found;
-}
-
-const Json& ObjectReader::Require(std::string_view key) {
-  const Json* found = Lookup(key);
-  if (found == nullptr) {
-    // A misspelled neighbour is the likely reason: the nearest of those that nobody has asked for.
-    const std::string missing(key);
-    std::vector<std::string> unasked;
-    for (const auto& [name, value] : value_->members()) {
-      if (std::find(known_.begin(), known_.end(), name) == known_.end()) unasked.push_back(name);
-    }
-    const std::string nearest = NearestName(missing, unasked);
-    const std::string help = nearest.empty() ? "" : "did you misspell it as '" + nearest + "'?";
-    Fail(102, "", "missing key '" + missing + "'", help);
-  }
-  return *found;
-}
-
-bool ObjectReader::Has(std::string_view key) { return Lookup(key) != nullptr; }
-
-std::string ObjectReader::String(std::string_view key) {
-  const Json& value = Require(key);
-  if (!value.IsString()) {
-    Fail(103, key,
-         "'" + std::string(key) + "' must be a string, not " + std::string(value.TypeName()));
-  }
-  return value.AsString();
-}
-
-std::string ObjectReader::String(std::string_view key, std::string fallback) {
-  return Has(key) ? String(key) : std::move(fallback);
-}
-
-std::int64_t ObjectReader::Integer(std::string_view key, std::int64_t low, std::int64_t high) {
-  const Json& value = Require(key);
-  double number = 0;
-  if (value.IsNumber()) number = value.AsNumber();
-  const bool whole = value.IsInteger() ||
-                     (value.IsNumber() && std::floor(number) == number && std::abs(number) < 9e15);
-  if (!whole) {
-    Fail(103, key,
-         "'" + std::string(key) + "' must be an integer, not " + std::string(value.TypeName()));
-  }
-  const std::int64_t integer =
-      value.IsInteger() ? value.AsInteger() : static_cast<std::int64_t>(number);
-  if (integer < low || integer > high) {
-    Fail(107, key, "'" + std::string(key) + "' is " + std::to_string(integer),
-         "it must lie in " + std::to_string(low) + " … " + std::to_string(high));
-  }
-  return integer;
-}
-
-std::int64_t ObjectReader::IntegerOr(std::string_view key, std::int64_t fallback, std::int64_t low,
-                                     std::int64_t high) {
-  return Has(key) ? Integer(key, low, high) : fallback;
-}
-
-double ObjectReader::Number(std::string_view key, double low, double high) {
-  const Json& value = Require(key);
-  if (!value.IsNumber()) {
-    Fail(103, key,
-         "'" + std::string(key) + "' must be a number, not " + std::string(value.TypeName()));
-  }
-  const double number = value.AsNumber();
-  if (!(number >= low && number <= high)) {
-    Fail(107, key, "'" + std::string(key) + "' is " + FormatNumber(number),
-         "it must lie in " + FormatNumber(low) + " … " + FormatNumber(high));
-  }
-  return number;
-}
-
-double ObjectReader::NumberOr(std::string_view key, double fallback, double low, double high) {
-  return Has(key) ? Number(key, low, high) : fallback;
-}
-
-bool ObjectReader::Bool(std::string_view key) {
-  const Json& value = Require(key);
-  if (!value.IsBool()) {
-    Fail(103, key,
-         "'" + std::string(key) + "' must be true or false, not " + std::string(value.TypeName()));
-  }
-  return value.AsBool();
-}
-
-bool ObjectReader::BoolOr(std::string_view key, bool fallback) {
-  return Has(key) ? Bool(key) : fallback;
-}
-
-std::size_t ObjectReader::Choice(std::string_view key, const std::vector<std::string>& choices) {
-  const std::string chosen = String(key);
-  const auto found = std::find(choices.begin(), choices.end(), chosen);
-  if (found != choices.end()) return static_cast<std::size_t>(found - choices.begin());
-  std::string help;
-  const std::string nearest = NearestName(chosen, choices);
-  if (!nearest.empty()) help = "did you mean '" + nearest + "'? ";
-  help += "known:";
-  for (const std::string& choice : choices) help += " " + choice;
-  Fail(108, key, "'" + std::string(key) + "' is '" + chosen + "', which is not known", help);
-}
-
-std::size_t ObjectReader::ChoiceOr(std::string_view key, std::size_t fallback,
-                                   const std::vector<std::string>& choices) {
-  return Has(key) ? Choice(key, choices) : fallback;
-}
-
-ObjectReader ObjectReader::Object(std::string_view key) {
-  const Json& value = Require(key);
-  return {*document_, value, Pointer(key)};
-}
-
-std::optional<ObjectReader> ObjectReader::ObjectIf(std::string_view key) {
-  if (!Has(key)) return std::nullopt;
-  return Object(key);
-}
-
-std::vector<ObjectReader> ObjectReader::Objects(std::string_view key) {
-  std::vector<ObjectReader> objects;
-  const Json* value = Lookup(key);
-  if (value == nullptr) return objects;
-  if (!value->IsArray()) {
-    Fail(103, key,
-         "'" + std::string(key) + "' must be an array of objects, not " +
-             std::string(value->TypeName()));
-  }
-  for (std::size_t i = 0; i < value->items().size(); ++i) {
-    objects.emplace_back(*document_, value->items()[i], Pointer(key) + "/" + std::to_string(i));
-  }
-  return objects;
-}
-
-std::vector<double> ObjectReader::Numbers(std::string_view key, double low, double high) {
-  const Json& value = Require(key);
-  if (!value.IsArray()) {
-    Fail(103, key,
-         "'" + std::string(key) + "' must be an array of numbers, not " +
-             std::string(value.TypeName()));
-  }
-  std::vector<double> numbers;
-  for (const Json& item : value.items()) {
-    if (!item.IsNumber())
-      Fail(
-          103, key,
-          "'" + std::string(key) + "' must hold only numbers, not " + std::string(item.TypeName()));
-    const double number = item.AsNumber();
-    if (!(number >= low && number <= high)) {
-      Fail(107, key, "'" + std::string(key) + "' holds " + FormatNumber(number),
-           "its values must lie in " + FormatNumber(low) + " … " + FormatNumber(high));
-    }
-    numbers.push_back(number);
-  }
-  return numbers;
-}
-
-std::vector<std::int64_t> ObjectReader::Integers(std::string_view key, std::int64_t low,
-                                                 std::int64_t high) {
-  const std::vector<double> numbers =
-      Numbers(key, static_cast<double>(low), static_cast<double>(high));
-  std::vector<std::int64_t> integers;
-  for (const double number : numbers) {
-    if (std::floor(number) != number)
-      Fail(103, key, "'" + std::string(key) + "' must hold only integers");
-    integers.push_back(static_cast<std::int64_t>(number));
-  }
-  return integers;
-}
-
-std::vector<std::string> ObjectReader::Strings(std::string_view key) {
-  const Json& value = Require(key);
-  if (!value.IsArray()) {
-    Fail(103, key,
-         "'" + std::string(key) + "' must be an array of strings, not " +
-             std::string(value.TypeName()));
-  }
-  std::vector<std::string> strings;
-  for (const Json& item : value.items()) {
-    if (!item.IsString())
-      Fail(
-          103, key,
-          "'" + std::string(key) + "' must hold only strings, not " + std::string(item.TypeName()));
-    strings.push_back(item.AsString());
-  }
-  return strings;
-}
-
-const Json& ObjectReader::Value(std::string_view key) { return Require(key); }
-
-std::vector<std::string> ObjectReader::Keys() const {
-  std::vector<std::string> keys;
-  for (const auto& [name, value] : value_->members()) keys.push_back(name);
-  return keys;
-}
-
-void ObjectReader::Finish() const {
-  for (const auto& [name, value] : value_->members()) {
-    if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
-    std::string help;
-    const std::string nearest = NearestName(name, known_);
-    if (!nearest.empty()) {
-      help = "did you mean '" + nearest + "'?";
-    } else {
-      help = "known here:";
-      for (const std::string& key : known_) help += " " + key;
-    }
-    Fail(101, name, "unknown key '" + name + "'" + (pointer_.empty() ? "" : " (" + pointer_ + ")"),
-         help);
-  }
-}
-
-void ObjectReader::Fail(int code, std::string_view key, std::string message, std::string help,
-                        std::string note, ExitCode exit_code) const {
-  Diagnostic d;
-  d.code = code;
-  d.message = std::move(message);
-  d.help = std::move(help);
-  d.note = std::move(note);
-  const Json* at = key.empty() ? nullptr : value_->Find(key);
-  d.where =
-      document_->Locate(at == nullptr ? *value_ : *at, at == nullptr ? pointer_ : Pointer(key));
-  throw InputError(std::move(d), exit_code);
 }
 
 }  // namespace aurum

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "sim/core/diagnostic.h"
+#include "sim/core/object_reader.h"
 #include "sim/cost/profile.h"
 
 // The file format "aurum.profile/1": one JSON object whose keys carry their units. Nothing has a

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "sim/core/diagnostic.h"
+#include "sim/core/object_reader.h"
 
 // The file format "aurum.stack/1": groups of numbers, each group with its source. One table of
 // fields below is both the reader and the writer, so that the two cannot drift apart. Keys carry

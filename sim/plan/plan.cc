@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 #include <string>
+#include "sim/core/object_reader.h"
 
 namespace aurum {
 namespace {

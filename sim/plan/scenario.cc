@@ -4,6 +4,7 @@
 
 #include "models/reader.h"
 #include "sim/core/hash.h"
+#include "sim/core/object_reader.h"
 
 namespace aurum {
 

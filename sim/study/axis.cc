@@ -10,6 +10,7 @@
 #include <optional>
 #include <system_error>
 #include <utility>
+#include "sim/core/object_reader.h"
 
 namespace aurum {
 namespace {

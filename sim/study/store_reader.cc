@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sim/core/diagnostic.h"
+#include "sim/core/object_reader.h"
 #include "sim/study/database.h"
 
 namespace aurum {

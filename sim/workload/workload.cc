@@ -4,6 +4,7 @@
 #include <string>
 
 #include "models/tokens.h"
+#include "sim/core/object_reader.h"
 
 namespace aurum {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "models/model.h"
 #include "sim/core/json.h"
+#include "sim/core/object_reader.h"
 
 namespace aurum {
 

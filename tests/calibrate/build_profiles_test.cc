@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "sim/core/text_file.h"
 #include "tests/support/shared.h"
 
 namespace aurum {

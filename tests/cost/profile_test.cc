@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 
+#include "sim/core/text_file.h"
 #include "tests/support/shared.h"
 
 namespace aurum {

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "sim/core/text_file.h"
 #include "tests/support/shared.h"
 
 namespace aurum {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "models/reader.h"
+#include "sim/core/text_file.h"
 #include "tests/support/shared.h"
 
 namespace aurum {

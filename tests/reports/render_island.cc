@@ -9,6 +9,7 @@
 #include "reports/html.h"
 #include "reports/markdown.h"
 #include "sim/core/json.h"
+#include "sim/core/text_file.h"
 
 int main(int argc, char** argv) {
   if (argc != 3) {

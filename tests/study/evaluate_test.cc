@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 
+#include "sim/core/text_file.h"
 #include "sim/study/figures.h"
 #include "tests/support/scenario.h"
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/core/object_reader.h"
 #include "tests/support/shared.h"
 
 namespace aurum {

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "sim/core/object_reader.h"
 #include "tests/study/scratch.h"
 #include "tests/support/shared.h"
 

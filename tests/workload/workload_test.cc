@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "models/reader.h"
+#include "sim/core/object_reader.h"
 #include "tests/support/shared.h"
 
 namespace aurum {

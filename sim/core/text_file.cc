@@ -1,0 +1,102 @@
+#include "sim/core/text_file.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "sim/core/diagnostic.h"
+
+namespace aurum {
+namespace {
+
+constexpr std::uintmax_t kMaxFileBytes = 256ULL << 20;
+
+}  // namespace
+
+std::string ReadTextFile(const std::string& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  const auto fail = [&](int code, std::string message, std::string help) {
+    Diagnostic d;
+    d.code = code;
+    d.message = std::move(message);
+    d.help = std::move(help);
+    throw InputError(std::move(d));
+  };
+  if (!std::filesystem::exists(status)) {
+    std::string help;
+    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    std::vector<std::string> names;
+    std::error_code ignored;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(folder.empty() ? "." : folder, ignored)) {
+      names.push_back(entry.path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+    const std::string nearest = NearestName(std::filesystem::path(path).filename().string(), names);
+    if (!nearest.empty()) help = "did you mean '" + (folder / nearest).string() + "'?";
+    fail(201, "no such file: '" + path + "'", help);
+  }
+  if (std::filesystem::is_directory(status))
+    fail(202, "'" + path + "' is a directory, not a file", "");
+  if (std::filesystem::is_regular_file(status)) {
+    const auto size = std::filesystem::file_size(path, error);
+    if (!error && size > kMaxFileBytes) {
+      fail(203, "'" + path + "' is larger than 256 MiB", "is this the right file?");
+    }
+  }
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  if (in) text << in.rdbuf();
+  if (!in || in.bad())
+    fail(202, "cannot read '" + path + "': " + std::strerror(errno),
+         "check the permissions of the file");
+  return std::move(text).str();
+}
+
+void WriteTextFile(const std::string& path, std::string_view text) {
+  namespace fs = std::filesystem;
+  const auto fail = [&](const std::string& why) {
+    ThrowInput(204, "cannot write '" + path + "': " + why,
+               "check that the folder exists, is writable and has room");
+  };
+  std::error_code error;
+  // A device or pipe (/dev/stdout) cannot be renamed over.
+  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) {
+    if (fs::is_directory(path, error)) fail("it is a directory");
+    std::ofstream out(path, std::ios::binary);
+    out.write(text.data(), static_cast<std::streamsize>(text.size()));
+    out.flush();
+    if (!out) fail(std::strerror(errno));
+    return;
+  }
+  const std::string beside = path + ".tmp" + std::to_string(::getpid());
+  errno = 0;
+  {
+    std::ofstream out(beside, std::ios::binary | std::ios::trunc);
+    out.write(text.data(), static_cast<std::streamsize>(text.size()));
+    out.flush();
+    if (!out) {
+      const std::string why = std::strerror(errno);
+      fs::remove(beside, error);
+      fail(why);
+    }
+  }
+  fs::rename(beside, path, error);
+  if (error) {
+    std::error_code ignored;
+    fs::remove(beside, ignored);
+    fail(error.message());
+  }
+}
+
+}  // namespace aurum
