@@ -103,6 +103,26 @@ Json PlansJson(const StudyInfo& info, const std::vector<StudyPoint>& points, std
   return plans;
 }
 
+// The whole report of the chosen point, or of the first that succeeded where none fits.
+Json BestIsland(const StudyInfo& info, const Json& plans, const std::vector<StudyPoint>& points,
+                InputCache* cache, const ReportOrigin& origin) {
+  const std::string& chosen = plans.Find("chosen")->AsString();
+  std::size_t ordinal = 0;
+  if (chosen.empty()) {
+    while (!points[ordinal].ok) ++ordinal;
+    ordinal = points[ordinal].ordinal;
+  } else {
+    ordinal = std::stoul(chosen);
+  }
+  JsonDocument document{info.scenario, {{"stored scenario", ""}}};
+  const std::vector<std::size_t> at = PointIndices(info.axes, ordinal);
+  for (std::size_t i = 0; i < info.axes.size(); ++i) {
+    SetPath(&document, info.axes[i].path, info.axes[i].values[at[i]], "axis");
+  }
+  const Evaluation e = Evaluate(ReadScenario(document, cache), Level::kAnalytic);
+  return EvaluationIsland(e, document, cache, origin);
+}
+
 }  // namespace
 
 Json StudyIsland(const std::string& path, InputCache* cache, const ReportOrigin& origin) {
@@ -120,21 +140,10 @@ Json StudyIsland(const std::string& path, InputCache* cache, const ReportOrigin&
     const Json* value = info.scenario.Find(key);
     return value != nullptr && value->IsString() ? value->AsString() : std::string();
   };
-  Json island = Json::Object();
-  island.Set("schema", "aurum.report/1");
-  island.Set("tool_version", origin.tool_version);
-  island.Set(
-      "run_id",
-      HashText(info.scenario.Dump() + info.fingerprint + AxesToJson(info.axes).Dump()).Hex());
-  island.Set("generated_at", origin.generated_at);
-  island.Set("title", text("name").empty() ? "sweep" : text("name"));
-  island.Set("question", text("question").empty()
-                             ? "How does the step change over the axes of this study?"
-                             : text("question"));
+  const bool golden = IsGoldenSweep(info);
   Json findings = Json::Object();
   std::string answer;
   Json body;
-  const bool golden = IsGoldenSweep(info);
   if (golden) {
     SweepSection section = MakeSweepSection(info, points, cache);
     findings.Set("sweep", section.finding);
@@ -145,6 +154,18 @@ Json StudyIsland(const std::string& path, InputCache* cache, const ReportOrigin&
     body = PlansJson(info, points, &answer);
     findings.Set("plans", answer);
   }
+  // Plans compared stand on the page of the best one; a golden sweep stands alone.
+  Json island = golden ? Json::Object() : BestIsland(info, body, points, cache, origin);
+  island.Set("schema", "aurum.report/1");
+  island.Set("tool_version", origin.tool_version);
+  island.Set(
+      "run_id",
+      HashText(info.scenario.Dump() + info.fingerprint + AxesToJson(info.axes).Dump()).Hex());
+  island.Set("generated_at", origin.generated_at);
+  island.Set("title", text("name").empty() ? "sweep" : text("name"));
+  island.Set("question", text("question").empty()
+                             ? "How does the step change over the axes of this study?"
+                             : text("question"));
   island.Set("answer", answer);
   std::string hardware = text("cluster");
   for (const Axis& axis : info.axes) {
@@ -170,9 +191,12 @@ Json StudyIsland(const std::string& path, InputCache* cache, const ReportOrigin&
   }
   fact("Computed by", "aurum " + info.tool_version);
   island.Set("facts", std::move(facts));
+  if (const Json* before = island.Find("findings"); before != nullptr) {
+    for (const auto& [section, sentence] : before->members()) findings.Set(section, sentence);
+  }
   island.Set("findings", std::move(findings));
   island.Set(golden ? "sweep" : "plans", std::move(body));
-  Json warnings = Json::Array();
+  Json warnings = island.Find("warnings") == nullptr ? Json::Array() : *island.Find("warnings");
   if (ok < points.size() || points.size() < info.points) {
     Json entry = Json::Object();
     entry.Set("code", "W1750");
@@ -183,7 +207,7 @@ Json StudyIsland(const std::string& path, InputCache* cache, const ReportOrigin&
     warnings.Append(std::move(entry));
   }
   island.Set("warnings", std::move(warnings));
-  island.Set("assumptions", Json::Array());
+  if (island.Find("assumptions") == nullptr) island.Set("assumptions", Json::Array());
   return island;
 }
 
