@@ -1,6 +1,6 @@
 // The commands that show and bring in what scenarios name: topology, import, list, version.
 #include <algorithm>
-#include <cctype>
+#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
@@ -46,12 +46,18 @@ ExitCode ImportCommand(const Options& options, const std::string& kind, const st
     ThrowInput(2, "unknown kind of import: '" + kind + "'",
                nearest.empty() ? "known: hf" : "did you mean '" + nearest + "'?", ExitCode::kUsage);
   }
-  const Model model = ImportHuggingFace(ReadJsonFile(file));
+  Model model = ImportHuggingFace(ReadJsonFile(file));
+  // A config.json says nothing of its own name: the output file's, else the folder's.
+  if (model.name == "config" && !options.output.empty()) {
+    model.name = std::filesystem::path(options.output).stem().string();
+  }
   Narrate(options, fmt::format("{}: {} parameters in {} modules", model.name,
-                               ShowNumber(static_cast<double>(ModelParameters(model))),
-                               model.modules.size()));
+                               ModelParameters(model), model.modules.size()));
   for (const std::string& line : model.assumed) Narrate(options, "assumed: " + line);
-  for (const std::string& line : model.ignored) Narrate(options, "ignored: " + line);
+  std::string ignored;
+  for (const std::string& line : model.ignored)
+    ignored += (ignored.empty() ? "ignored: " : ", ") + line;
+  if (!ignored.empty()) Narrate(options, ignored);
   WriteOutput(options, WriteModel(model).Dump(2) + "\n");
   return ExitCode::kOk;
 }

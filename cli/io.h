@@ -15,6 +15,8 @@ void Narrate(const Options& options, std::string_view line);
 void PrintDiagnostic(const Options& options, const Diagnostic& diagnostic);
 void PrintWarnings(const Options& options, const std::vector<Diagnostic>& warnings);
 
+// The file, with paths of models, clusters, profiles and stacks made relative to the working directory.
+JsonDocument OpenScenarioFile(const std::string& file);
 // The scenario file with --profile and --set applied, in that order.
 JsonDocument OpenScenario(const Options& options, const std::string& file);
 

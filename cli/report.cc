@@ -52,7 +52,7 @@ bool IsDatabase(const std::string& path) {
 Json IslandOfFile(const std::string& path, InputCache* cache, const ReportOrigin& origin,
                   const Options& options, std::vector<Diagnostic>* warnings) {
   if (IsDatabase(path)) return StudyIsland(path, cache, origin);
-  JsonDocument document = ReadJsonFile(path);
+  JsonDocument document = OpenScenarioFile(path);
   const Json* schema = document.root.Find("schema");
   std::string signature;
   Level level = options.level;

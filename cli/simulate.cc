@@ -24,6 +24,13 @@ std::string Summary(const Evaluation& e, const GoldenWeights& weights, Format fo
                                     s.cluster->gpu.name)});
   facts.Row({"plan", fmt::format("tp {} · pp {} · dp {}, micro-batch {} × {}", s.plan.tp, s.plan.pp,
                                  s.plan.dp, s.plan.micro_batch_size, s.plan.micro_batches)});
+  facts.Row({"", fmt::format("stack {}, {}, recompute {}, {}", s.stack->name,
+                             ShardingName(s.plan.sharding), RecomputeName(s.plan.recompute),
+                             DTypeName(s.plan.precision))});
+  facts.Row({"sample",
+             fmt::format("{} tokens, {} of them from media; {} samples a step",
+                         ShowNumber(s.sample.backbone_tokens),
+                         ShowNumber(s.sample.cross_modal_tokens), s.workload.global_batch_size)});
   facts.Row({e.memory.fits ? "step time" : "step time, if it fitted",
              fmt::format("{}  [{} – {}]  ({})", ShowSeconds(step), ShowSeconds(step * (1 - band)),
                          ShowSeconds(step * (1 + band)), ProvenanceName(e.program.provenance))});
@@ -32,6 +39,13 @@ std::string Summary(const Evaluation& e, const GoldenWeights& weights, Format fo
                          ShowNumber(TokensPerStep(s) / step),
                          ShowNumber(TokensPerStep(s) / step / s.cluster->GpuCount()),
                          ShowNumber(static_cast<double>(s.workload.global_batch_size) / step))});
+  if (s.workload.task == Task::kGenerate) {
+    facts.Row(
+        {"generation", fmt::format("{} new tokens/s; the tokens above count the prompt",
+                                   ShowNumber(static_cast<double>(s.workload.global_batch_size *
+                                                                  s.workload.new_tokens) /
+                                              step))});
+  }
   facts.Row({"model FLOP/s", fmt::format("{} TFLOP/s per GPU, MFU {}",
                                          ShowNumber(ModelFlopsPerGpu(e) / step / kTera),
                                          ShowPercent(ModelFlopsUtilisation(e)))});
@@ -46,6 +60,7 @@ std::string Summary(const Evaluation& e, const GoldenWeights& weights, Format fo
     time.Row({name, ShowSeconds(seconds), ShowPercent(seconds / step)});
   };
   row("compute", t.compute_s);
+  if (t.slowed_s > 0.001 * step) row("  of it slowed by hidden communication", t.slowed_s);
   row("exposed communication", t.exposed_comm_s);
   row("pipeline bubble", t.bubble_s);
   row("alignment wait", t.alignment_wait_s);
@@ -87,6 +102,22 @@ std::string ResultCsv(const Json& result) {
   return header + "\n" + values + "\n";
 }
 
+// What would make the plan smaller and is not done yet.
+std::string SmallerPlan(const Scenario& s) {
+  std::string help;
+  const auto add = [&](const std::string& fix) { help += (help.empty() ? "" : ", or ") + fix; };
+  if (s.workload.task == Task::kTrain) {
+    if (s.plan.sharding != Sharding::kFsdp && s.plan.dp > 1) add("--set plan.sharding=fsdp");
+    if (s.plan.recompute != Recompute::kFull) add("--set plan.recompute=full");
+  }
+  if (s.plan.micro_batch_size > 1)
+    add("--set plan.micro_batch_size=" + std::to_string(s.plan.micro_batch_size / 2));
+  add(s.plan.dp > 1 ? "a larger tp or pp" : "more GPUs");
+  if (s.plan.dp > 1) add("more GPUs");
+  return help +
+         "; aurum report ranks what each costs. The time is what a step would take if it fitted";
+}
+
 }  // namespace
 
 ExitCode SimulateCommand(const Options& options, const std::string& file) {
@@ -124,9 +155,7 @@ ExitCode SimulateCommand(const Options& options, const std::string& file) {
                     ShowBytes(e.memory.Heaviest().peak_bytes), ShowBytes(e.memory.device_bytes),
                     e.program.classes[static_cast<std::size_t>(e.memory.heaviest)].name,
                     e.memory.Heaviest().at);
-    d.help =
-        "less memory: a smaller micro_batch_size, recompute = full, sharding = fsdp, or more GPUs; "
-        "the step time is what it would take if it fitted";
+    d.help = SmallerPlan(e.scenario);
     PrintDiagnostic(options, d);
     return ExitCode::kInfeasible;
   }

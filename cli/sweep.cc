@@ -62,8 +62,11 @@ std::string Fingerprint(const JsonDocument& scenario, const std::vector<Axis>& a
   return HashText(text).Hex();
 }
 
-std::vector<Figure> EvaluatePoint(const JsonDocument& document, InputCache* cache, Level level) {
+// `too_large` counts points that have an answer but do not fit the device.
+std::vector<Figure> EvaluatePoint(const JsonDocument& document, InputCache* cache, Level level,
+                                  std::atomic<std::size_t>* too_large) {
   const Evaluation e = Evaluate(ReadScenario(document, cache), level);
+  if (!e.memory.fits) ++*too_large;
   return FiguresOf(e);
 }
 
@@ -105,7 +108,7 @@ ExitCode SweepCommand(const Options& options, const std::string& file,
     return ExitCode::kOk;
   }
   if (options.output.empty() && options.format == Format::kTable) {
-    ThrowInput(701, "a sweep needs somewhere to put its points",
+    ThrowInput(708, "a sweep needs somewhere to put its points",
                "-o RUN.db, or --format jsonl for standard output", ExitCode::kUsage);
   }
   SweepOptions run;
@@ -123,8 +126,9 @@ ExitCode SweepCommand(const Options& options, const std::string& file,
                  Duration(p.eta_s).c_str());
     std::fflush(stderr);
   };
+  std::atomic<std::size_t> too_large{0};
   const PointEvaluator evaluate = [&](const JsonDocument& point) {
-    return EvaluatePoint(point, &cache, options.level);
+    return EvaluatePoint(point, &cache, options.level, &too_large);
   };
   SweepSummary summary;
   if (options.output.empty()) {
@@ -154,6 +158,7 @@ ExitCode SweepCommand(const Options& options, const std::string& file,
   if (summary.evaluated > 0)
     said += fmt::format("; {} evaluated in {} ({:.0f} points/s)", summary.evaluated,
                         Duration(summary.elapsed_s), rate);
+  if (too_large > 0) said += fmt::format("; {} of them do not fit in memory", too_large.load());
   if (summary.stored_before > 0)
     said += fmt::format("; {} were there already", summary.stored_before);
   if (!options.output.empty()) said += ", in " + options.output;

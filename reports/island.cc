@@ -300,8 +300,8 @@ Json EvaluationIsland(const Evaluation& e, const JsonDocument& document, InputCa
   island.Set("title", s.name.empty() ? s.model->name + " on " + s.cluster->name : s.name);
   island.Set("question", s.question.empty() ? "How long is a step, does it fit, and what limits it?"
                                             : s.question);
-  const std::string memory_words =
-      fmt::format("{:.1f} of {:.1f} GiB", heaviest.peak_bytes / kGiB, e.memory.device_bytes / kGiB);
+  const std::string memory_words = fmt::format(
+      "{:.1f} of {:.1f} GiB", Round(heaviest.peak_bytes / kGiB), e.memory.device_bytes / kGiB);
   const std::string fit_words = !e.memory.fits     ? "It does not fit: "
                                 : e.memory.at_risk ? "It fits, but at risk: "
                                                    : "It fits: ";

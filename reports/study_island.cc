@@ -21,6 +21,7 @@ std::vector<StudyPoint> ReadPoints(StoreReader* reader) {
       const Json& value = stored.figures[i];
       if (value.IsNumber()) p.numbers[info.figures[i].name] = value.AsNumber();
       if (value.IsString() && info.figures[i].name == "limit") p.limit = value.AsString();
+      if (value.IsString() && info.figures[i].name == "provenance") p.provenance = value.AsString();
     }
     points.push_back(std::move(p));
   }
@@ -73,6 +74,8 @@ Json PlansJson(const StudyInfo& info, const std::vector<StudyPoint>& points, std
     row.Set("name", PointName(info, p->ordinal));
     row.Set("plan", Json::Object());
     row.Set("step_time_s", number(*p, "step_time_s"));
+    row.Set("step_time_low_s", number(*p, "step_time_s") * (1 - number(*p, "error_band")));
+    row.Set("step_time_high_s", number(*p, "step_time_s") * (1 + number(*p, "error_band")));
     row.Set("tokens_per_s_per_gpu", number(*p, "tokens_per_s_per_gpu"));
     row.Set("mfu", number(*p, "mfu"));
     Json time = Json::Object();
@@ -82,7 +85,7 @@ Json PlansJson(const StudyInfo& info, const std::vector<StudyPoint>& points, std
     row.Set("time", std::move(time));
     row.Set("peak_gib", number(*p, "peak_gib"));
     row.Set("cause", "limited by " + p->limit);
-    row.Set("provenance", "calibrated");
+    row.Set("provenance", p->provenance);
     rows.Append(std::move(row));
   }
   Json plans = Json::Object();

@@ -378,16 +378,15 @@ SweepSection MakeSweepSection(const StudyInfo& info, const std::vector<StudyPoin
   }
   section.finding = fmt::format(
       "Over {} simulated points the formula lies within {:.0f} % of the event simulation at {:.0f} "
-      "% of them (α = {:.2f}, β = {:.2f}, root mean square {:.0f} %). ",
+      "% of them (α = {:.2f}, β = {:.2f}, root mean square {:.0f} %). By what limits a point: ",
       all, 100 * kTolerance, 100 * static_cast<double>(inside) / total, alpha, beta,
       100 * fit.rms_relative_error);
   for (const std::string& limit : kLimits) {
     if (limits[limit] == 0) continue;
-    section.finding += fmt::format("{} limits {:.0f} %, ", limit,
-                                   100 * static_cast<double>(limits[limit]) / total);
+    section.finding +=
+        fmt::format("{} {:.0f} %, ", limit, 100 * static_cast<double>(limits[limit]) / total);
   }
-  if (section.finding.size() > 2)
-    section.finding.replace(section.finding.size() - 2, 2, " of the points.");
+  if (section.finding.size() > 2) section.finding.replace(section.finding.size() - 2, 2, ".");
   section.finding += fmt::format(" Waiting for misaligned tokens costs at most {:.1f} % of a step.",
                                  100 * alignment);
   if (fit.beta.at_bound)

@@ -15,7 +15,7 @@ struct StudyPoint {
   std::size_t ordinal = 0;
   bool ok = false;
   std::map<std::string, double> numbers;
-  std::string limit;
+  std::string limit, provenance;
 };
 
 // The golden sweep of a store as the island's "sweep", with its findings. Every combination of the axes beside the three

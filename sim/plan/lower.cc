@@ -111,9 +111,13 @@ class Lowering {
     program_.info.back().module = static_cast<std::int16_t>(module);
   }
 
-  OpId Compute(std::size_t stage, OpKind kind, const Unit& unit, double seconds, double flops) {
-    const OpId op = Chain(stage, Lane::kMain, kind, seconds);
+  // `beside_s` of collectives run at the same time and slow it down.
+  OpId Compute(std::size_t stage, OpKind kind, const Unit& unit, double seconds, double beside_s,
+               double flops) {
+    const double slowed = s_.stack->overlap_slowdown * std::min(seconds, beside_s);
+    const OpId op = Chain(stage, Lane::kMain, kind, seconds + slowed);
     OpInfo& info = program_.info.back();
+    info.slowed_s = slowed;
     info.module = static_cast<std::int16_t>(unit.module);
     info.head = unit.head;
     info.flops = flops;
@@ -125,11 +129,6 @@ class Lowering {
     program_.memory.push_back({op, at_end, static_cast<std::uint16_t>(stage),
                                unit.logits ? MemoryKind::kLogits : MemoryKind::kActivations,
                                bytes});
-  }
-
-  // Compute slowed by a collective that runs beside it.
-  double Beside(double compute_s, double collective_s) const {
-    return compute_s + s_.stack->overlap_slowdown * std::min(compute_s, collective_s);
   }
 
   void AddDp(std::size_t stage, OpKind kind, const Unit& unit, const Priced& priced,
@@ -167,9 +166,8 @@ class Lowering {
     }
     const double share = unit.has_second ? 0.5 : 1;
     ChainCollective(stage, tp.before, unit.module);
-    const OpId begin =
-        Compute(stage, OpKind::kForward, unit, Beside(unit.first.forward.Seconds(), beside * share),
-                unit.first.forward.flops);
+    const OpId begin = Compute(stage, OpKind::kForward, unit, unit.first.forward.Seconds(),
+                               beside * share, unit.first.forward.flops);
     Consume(begin);
     if (micro_batch_ == 0 && !gathered_.empty() && gathered_[index] != kNone)
       program_.graph.AddDependency(gathered_[index], begin);
@@ -177,9 +175,8 @@ class Lowering {
     if (unit.has_second) {
       ChainCollective(stage, tp.after, unit.module);
       ChainCollective(stage, tp.before, unit.module);
-      end =
-          Compute(stage, OpKind::kForward, unit,
-                  Beside(unit.second.forward.Seconds(), beside * share), unit.second.forward.flops);
+      end = Compute(stage, OpKind::kForward, unit, unit.second.forward.Seconds(), beside * share,
+                    unit.second.forward.flops);
     }
     ChainCollective(stage, tp.after, unit.module);
     Remember(begin, false, stage, unit, unit.work_bytes);
@@ -205,7 +202,7 @@ class Lowering {
     bool started = false;
     OpId begin = 0, end = 0;
     const auto compute = [&](double seconds, double flops) {
-      end = Compute(stage, OpKind::kBackward, unit, Beside(seconds, beside / parts), flops);
+      end = Compute(stage, OpKind::kBackward, unit, seconds, beside / parts, flops);
       if (!started) {
         begin = end;
         Consume(end);
@@ -437,7 +434,7 @@ class Lowering {
         for (int i = 0; i < run.count; ++i) cost += layer;
       }
       cost.memory_s += s_.stack->layer_overhead_s * backbone.Layers();
-      Compute(stage, OpKind::kDecode, unit, cost.Seconds(), cost.flops);
+      Compute(stage, OpKind::kDecode, unit, cost.Seconds(), 0, cost.flops);
       if (s_.plan.tp > 1) ChainCollective(stage, all, module);
       program_.classes[stage].modules[module].flops += cost.flops;
       program_.classes[stage].modules[module].forward_flops += cost.flops;

@@ -67,14 +67,14 @@ void Warn(const ObjectReader& reader, int code, std::string_view key, std::strin
   warnings->push_back(std::move(d));
 }
 
-void CheckTensorParallel(const ObjectReader& at, const Module& module, int tp) {
+void CheckTensorParallel(const ObjectReader& at, const Module& module, int tp, int gpus) {
   if (tp > 1 && !HeadsDivide(module, tp)) {
     const int kv = module.runs.front().layer.attention.kv_heads;
     Infeasible(at, 311, "tp",
                "tp = " + std::to_string(tp) + " does not divide the " +
                    std::to_string(Heads(module)) + " attention heads (" + std::to_string(kv) +
                    " of keys and values) of '" + module.name + "'",
-               "tp = " + Choices(std::min(Heads(module), 64), [&](int t) {
+               "tp = " + Choices(std::min({Heads(module), 64, gpus}), [&](int t) {
                  return HeadsDivide(module, t) && MlpDivides(module, t);
                }));
   }
@@ -82,20 +82,42 @@ void CheckTensorParallel(const ObjectReader& at, const Module& module, int tp) {
     Infeasible(
         at, 323, "tp",
         "tp = " + std::to_string(tp) + " does not divide the MLP width of '" + module.name + "'",
-        "tp = " +
-            Choices(64, [&](int t) { return HeadsDivide(module, t) && MlpDivides(module, t); }));
+        "tp = " + Choices(std::min(64, gpus),
+                          [&](int t) { return HeadsDivide(module, t) && MlpDivides(module, t); }));
   }
 }
 
+const std::vector<std::string> kShardings = {"ddp", "zero1", "fsdp"};
+const std::vector<std::string> kRecomputes = {"none", "selective", "full"};
+
 }  // namespace
+
+std::string ShardingName(Sharding sharding) {
+  return kShardings[static_cast<std::size_t>(sharding)];
+}
+
+std::string RecomputeName(Recompute recompute) {
+  return kRecomputes[static_cast<std::size_t>(recompute)];
+}
 
 Plan ReadPlan(ObjectReader reader, const Model& model, const Cluster& cluster,
               const Workload& workload, std::vector<Diagnostic>* warnings) {
   Plan plan;
   plan.micro_batch_size = reader.IntegerOr("micro_batch_size", 1, 1, 1'000'000);
-  plan.sharding = static_cast<Sharding>(reader.ChoiceOr("sharding", 1, {"ddp", "zero1", "fsdp"}));
-  plan.recompute =
-      static_cast<Recompute>(reader.ChoiceOr("recompute", 0, {"none", "selective", "full"}));
+  if (const Json* given = reader.value().Find("sharding"); given != nullptr && given->IsString()) {
+    if (given->AsString() == "zero3") {
+      reader.Fail(108, "sharding",
+                  "ZeRO-3 is written 'fsdp' here: both shard parameters, gradients and optimizer",
+                  "sharding = fsdp");
+    }
+    if (given->AsString() == "zero2") {
+      reader.Fail(108, "sharding", "ZeRO-2 is not simulated",
+                  "sharding = zero1 (optimizer sharded) or fsdp (everything sharded) stand on "
+                  "either side of it");
+    }
+  }
+  plan.sharding = static_cast<Sharding>(reader.ChoiceOr("sharding", 1, kShardings));
+  plan.recompute = static_cast<Recompute>(reader.ChoiceOr("recompute", 0, kRecomputes));
   reader.ChoiceOr("schedule", 0, {"1f1b"});
   plan.precision =
       reader.ChoiceOr("precision", 0, {"bf16", "fp16"}) == 0 ? DType::kBf16 : DType::kFp16;
@@ -120,7 +142,7 @@ Plan ReadPlan(ObjectReader reader, const Model& model, const Cluster& cluster,
     }
     part->Finish();
   }
-  CheckTensorParallel(at_backbone, backbone, plan.tp);
+  CheckTensorParallel(at_backbone, backbone, plan.tp, cluster.GpuCount());
 
   const int gpus = cluster.GpuCount();
   const int model_parallel = plan.tp * plan.pp;
@@ -195,7 +217,7 @@ Plan ReadPlan(ObjectReader reader, const Model& model, const Cluster& cluster,
     part.placement =
         static_cast<Placement>(given->ChoiceOr("placement", 0, {"first_stage", "colocated_dp"}));
     given->Finish();
-    CheckTensorParallel(*given, module, part.tp);
+    CheckTensorParallel(*given, module, part.tp, cluster.GpuCount());
     if (part.tp != 1 && part.tp != plan.tp) {
       Infeasible(*given, 316, "tp",
                  "'" + module.name + "' has tp = " + std::to_string(part.tp) +

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "models/model.h"
@@ -21,6 +22,9 @@ enum class Placement {
 // How data-parallel replicas share state.
 enum class Sharding { kDdp, kZero1, kFsdp };
 enum class Recompute { kNone, kSelective, kFull };
+
+std::string ShardingName(Sharding sharding);     // "ddp", "zero1", "fsdp"
+std::string RecomputeName(Recompute recompute);  // "none", "selective", "full"
 
 struct ModulePlan {
   int tp = 1;

@@ -38,6 +38,7 @@ struct OpInfo {
   bool head = false;         // output head and loss
   std::int32_t micro_batch = -1;
   double flops = 0;  // model FLOPs on one GPU; recomputation not counted
+  double slowed_s = 0;  // of its time: what a collective beside it costs
   double bytes = 0;  // that one GPU exchanges (nccl-tests' size)
 };
 

@@ -112,6 +112,20 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
                     "remove align_ratio, or add images", "", ExitCode::kInfeasible);
     }
     what_if->Finish();
+    const auto idle_knob = [&](const char* key, double factor, bool matters, const char* why) {
+      if (factor == 1 || matters) return;
+      Diagnostic d;
+      d.code = 1332;
+      d.warning = true;
+      d.message = std::string(key) + " changes nothing: " + why;
+      d.help = "remove it, or take another cluster";
+      d.where = document.Locate(*what_if->value().Find(key), what_if->pointer() + "/" + key);
+      scenario.warnings.push_back(std::move(d));
+    };
+    idle_knob("network_factor", w.network_factor, scenario.cluster->nodes > 1,
+              "the cluster is one node");
+    idle_knob("nvlink_factor", w.nvlink_factor, scenario.cluster->HasNvLink(),
+              "the cluster has no NVLink");
     if (w.nvlink_factor != 1 || w.pcie_factor != 1 || w.network_factor != 1) {
       scenario.cluster = std::make_shared<const Cluster>(
           scenario.cluster->WithScaledLinks(w.nvlink_factor, w.pcie_factor, w.network_factor));

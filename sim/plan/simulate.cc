@@ -90,6 +90,7 @@ void AddOp(const OpInfo& info, double seconds, TimeBreakdown* time) {
       break;
     default:
       time->compute_s += seconds;
+      time->slowed_s += info.slowed_s;
       break;
   }
 }

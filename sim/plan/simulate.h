@@ -15,6 +15,7 @@ enum class Level { kAnalytic, kFlow };
 // every gap has the cause that its end waited for.
 struct TimeBreakdown {
   double compute_s = 0;         // forward, backward and recomputation, decode
+  double slowed_s = 0;          // of compute_s: what hidden communication costs it
   double exposed_comm_s = 0;    // the compute stream waits for a collective or a transfer
   double bubble_s = 0;          // it waits for another stage's compute
   double alignment_wait_s = 0;  // it waits for tokens of another modality

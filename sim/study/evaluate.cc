@@ -255,6 +255,7 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
   bubbles.Set("pp_cooldown_s", t.pp_cooldown_s);
   bubbles.Set("pp_other_s", t.pp_other_s);
   out.Set("idle", std::move(bubbles));
+  out.Set("compute_slowed_by_communication_s", t.slowed_s);
   out.Set("time_rank", RankName(e.program, e.outcome.busiest_class));
   Json alignment = Json::Object();
   alignment.Set("mar", e.program.alignment.ratio);

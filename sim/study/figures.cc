@@ -20,7 +20,11 @@ std::vector<Figure> FiguresOf(const Evaluation& e) {
   add("mfu", ModelFlopsUtilisation(e));
   add("peak_gib", e.memory.Heaviest().peak_bytes / kGiB);
   add("device_gib", e.memory.device_bytes / kGiB);
+  add("fits", e.memory.fits ? 1 : 0);
+  add("error_band", s.profile->error_band);
+  figures.push_back({"provenance", std::string(ProvenanceName(e.program.provenance))});
   add("compute_s", t.compute_s);
+  add("compute_slowed_by_communication_s", t.slowed_s);
   add("exposed_comm_s", t.exposed_comm_s);
   add("bubble_s", t.bubble_s);
   add("alignment_wait_s", t.alignment_wait_s);

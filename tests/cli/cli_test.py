@@ -139,6 +139,21 @@ class Results(Files):
         self.assertIn("aurum ", aurum("--version").stdout)
         self.assertIn("llava-1.6-7b", json.loads(aurum("list", "models", "--json").stdout)["models"])
 
+    def test_paths_in_a_scenario_are_relative_to_it(self):
+        shutil.copy("tests/study/fixtures/megatron-22b.json", self.folder / "mine.json")
+        (self.folder / "study").mkdir()
+        data = json.loads(pathlib.Path("scenarios/gpt-3-175b-64xa100.json").read_text())
+        data["model"] = "../mine.json"
+        path = self.folder / "study" / "s.json"
+        path.write_text(json.dumps(data))
+        self.assertEqual(aurum("simulate", str(path), "--json").returncode, 0)
+        result = self.folder / "r.json"
+        aurum("simulate", str(path), "--json", "-o", str(result))
+        self.assertEqual(aurum("report", str(result), "-o", str(self.folder / "r.md")).returncode, 0)
+
+    def test_knobs_that_change_nothing_are_warned_about(self):
+        self.assertIn("warning[W1332]", aurum("simulate", SCENARIO, "--set", "what_if.network_factor=0.5").stderr)
+
     def test_formula(self):
         result = json.loads(aurum("formula", SCENARIO, "--json").stdout)
         self.assertEqual([t["module"] for t in result["terms"]], ["vision", "connector", "backbone"])

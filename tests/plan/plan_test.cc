@@ -17,7 +17,7 @@ struct Broken {
 
 TEST_CASE("every broken rule names the rule, the place and a remedy") {
   const std::vector<Broken> cases = {
-      {{"plan.backbone.tp=3"}, 311, "/plan/backbone/tp", "tp = 1, 2, 4, 8"},
+      {{"plan.backbone.tp=3"}, 311, "/plan/backbone/tp", "tp = 1, 2, 4 or 8"},
       {{"plan.backbone.tp=16"}, 312, "/plan/backbone/tp", "a multiple of 16"},
       {{"plan.backbone.tp=8", "plan.backbone.pp=2"}, 312, "/plan/backbone/pp", "pp = 1"},
       {{"cluster=32xa100-hdr", "plan.backbone.pp=5"},

@@ -48,7 +48,7 @@ export function memorySection(report: Report) {
         table("Memory at the peak by component", [
           { head: "Component", header: true, cell: (c) => c.name },
           { head: "Size", unit: "GiB", numeric: true, cell: (c) => fixed(c.gib, 2) },
-          { head: "Share", unit: "%", numeric: true, cell: (c) => fixed((100 * c.gib) / m.peak.gib, 1) },
+          { head: "Share", unit: "%", numeric: true, cell: (c) => (c.name === "free" ? "" : fixed((100 * c.gib) / m.peak.gib, 1)) },
         ], [...m.components.map((c) => ({ name: c.name, gib: c.gib[Math.min(n - 1, peakAt)] })).sort((a, b) => b.gib - a.gib), { name: "peak", gib: m.peak.gib }, { name: "free", gib: headroom }], { rowClass: (c) => (c.name === "peak" ? "sum" : c.name === "free" ? "quiet" : "") }))),
     m.fixes.length > 0 && h("h3", null, "If it had to be smaller: fixes, cheapest first"),
     m.fixes.length > 0 && table("Fixes ranked by what they cost per GiB", [
