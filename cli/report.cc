@@ -116,12 +116,11 @@ ExitCode ReportCommand(const Options& options, const std::vector<std::string>& i
   PrintWarnings(options, warnings);
   if (options.format == Format::kJson) {
     WriteOutput(options, island.Dump(2) + "\n");
-  } else if (options.format == Format::kMarkdown || EndsWith(options.output, ".md")) {
+  } else if (options.format == Format::kMarkdown || options.output.empty() ||
+             EndsWith(options.output, ".md")) {
     WriteOutput(options, MarkdownReport(island));
   } else if (options.format == Format::kCsv || EndsWith(options.output, ".csv")) {
     WriteOutput(options, CsvReport(island));
-  } else if (options.output.empty()) {
-    WriteOutput(options, MarkdownReport(island));
   } else if (EndsWith(options.output, ".html") || EndsWith(options.output, ".htm") ||
              options.output == "/dev/stdout") {
     WriteOutput(options, HtmlReport(island));

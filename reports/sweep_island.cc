@@ -74,10 +74,9 @@ int Reason(const StudyPoint& p, const GoldenRow& row, double formula, double alp
   const double gap = formula - row.simulated_s;
   if (std::abs(gap) <= kTolerance * row.simulated_s) return 0;
   std::size_t active = 0;
-  double most = -1, kernels = 0;
+  double most = -1;
   for (std::size_t k = 0; k < row.f_over_b.size(); ++k) {
     const double value = row.f_over_b[k] + row.g_over_c[k] + alpha * row.comm[k];
-    kernels += row.f_over_b[k];
     if (value > most) {
       most = value;
       active = k;

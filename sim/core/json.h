@@ -18,16 +18,17 @@ class Json {
  public:
   using Members = std::vector<std::pair<std::string, Json>>;
 
-  Json() = default;                    // null
-  Json(bool value) : value_(value) {}  // NOLINT(google-explicit-constructor)
-  Json(int value)
-      : value_(static_cast<std::int64_t>(value)) {}        // NOLINT(google-explicit-constructor)
-  Json(std::int64_t value) : value_(value) {}              // NOLINT(google-explicit-constructor)
-  Json(double value) : value_(value) {}                    // NOLINT(google-explicit-constructor)
-  Json(const char* value) : value_(std::string(value)) {}  // NOLINT(google-explicit-constructor)
-  Json(std::string value) : value_(std::move(value)) {}    // NOLINT(google-explicit-constructor)
-  Json(std::string_view value)
-      : value_(std::string(value)) {}  // NOLINT(google-explicit-constructor)
+  // Values convert without a word, as JSON is written.
+  // NOLINTBEGIN(google-explicit-constructor)
+  Json() = default;  // null
+  Json(bool value) : value_(value) {}
+  Json(int value) : value_(static_cast<std::int64_t>(value)) {}
+  Json(std::int64_t value) : value_(value) {}
+  Json(double value) : value_(value) {}
+  Json(const char* value) : value_(std::string(value)) {}
+  Json(std::string value) : value_(std::move(value)) {}
+  Json(std::string_view value) : value_(std::string(value)) {}
+  // NOLINTEND(google-explicit-constructor)
   static Json Array() { return Json(Kind(std::vector<Json>())); }
   static Json Object() { return Json(Kind(Members())); }
   static Json Array(std::vector<Json> items) { return Json(Kind(std::move(items))); }

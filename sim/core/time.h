@@ -13,7 +13,8 @@ namespace aurum {
 struct Time {
   std::int64_t ps = 0;
 
-  friend constexpr auto operator<=>(Time, Time) = default;
+  friend constexpr auto operator<=>(Time, Time) =
+      default;  // NOLINT(modernize-use-nullptr): its 0 is none
   friend constexpr Time operator+(Time a, Time b) { return {a.ps + b.ps}; }
   friend constexpr Time operator-(Time a, Time b) { return {a.ps - b.ps}; }
   constexpr Time& operator+=(Time b) {

@@ -1,6 +1,7 @@
 #include "sim/plan/simulate.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "sim/network/event_loop.h"
 
@@ -53,12 +54,12 @@ class GapSplitter {
       upper = from;
       op = before;
     }
-    for (auto gap = found.rbegin(); gap != found.rend(); ++gap) {
-      if (!gaps->empty() && gaps->back().end == gap->start && gaps->back().cause == gap->cause &&
-          gaps->back().micro_batch == gap->micro_batch) {
-        gaps->back().end = gap->end;
+    for (const Gap& gap : found | std::views::reverse) {
+      if (!gaps->empty() && gaps->back().end == gap.start && gaps->back().cause == gap.cause &&
+          gaps->back().micro_batch == gap.micro_batch) {
+        gaps->back().end = gap.end;
       } else {
-        gaps->push_back(*gap);
+        gaps->push_back(gap);
       }
     }
   }

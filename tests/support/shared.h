@@ -14,7 +14,7 @@ namespace aurum {
 // the message says that it skipped.
 inline std::string SharedPath(const std::string& relative) {
   const char* root = std::getenv("AURUM_SHARED");
-  const std::string path = std::string(root != nullptr ? root : "../shared") + "/" + relative;
+  std::string path = std::string(root != nullptr ? root : "../shared") + "/" + relative;
   if (std::filesystem::exists(path)) return path;
   MESSAGE("skipped: ", path, " is not here");
   return "";
