@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -53,6 +54,20 @@ std::string CommandHelp(const CLI::App& app, const std::vector<std::string>& wor
                                               : "did you mean '" + nearest + "'?";
   }
   return "aurum --help lists the commands";
+}
+
+// A result must not replace what it was made from.
+void RefuseOwnInput(const Options& options, std::vector<std::string> inputs,
+                    const std::vector<std::string>& more) {
+  inputs.insert(inputs.end(), more.begin(), more.end());
+  for (const std::string& input : inputs) {
+    std::error_code error;
+    if (options.output.empty() || input.empty() ||
+        !std::filesystem::equivalent(input, options.output, error))
+      continue;
+    ThrowInput(205, "-o names the input '" + input + "' itself", "write to another file",
+               ExitCode::kUsage);
+  }
 }
 
 int Main(int argc, char** argv) {
@@ -167,6 +182,15 @@ int Main(int argc, char** argv) {
     return static_cast<int>(ExitCode::kUsage);
   }
 
+  // CLI11's range check lets NaN pass.
+  if (std::isnan(options.weights.alpha) || std::isnan(options.weights.beta)) {
+    Diagnostic d;
+    d.code = 1;
+    d.message = "--alpha and --beta take numbers";
+    d.help = "alpha from 0 to 1, beta from 0";
+    PrintDiagnostic(options, d);
+    return static_cast<int>(ExitCode::kUsage);
+  }
   const char* no_color = std::getenv("NO_COLOR");
   options.color_errors =
       color == "always" ||
@@ -183,6 +207,12 @@ int Main(int argc, char** argv) {
   if (format == "md") options.format = Format::kMarkdown;
 
   try {
+    RefuseOwnInput(options, inputs, {scenario, file});
+    if (!std::filesystem::is_directory(options.data_root + "/models/catalogue")) {
+      ThrowInput(206, "no catalogues under '" + options.data_root + "'",
+                 "set AURUM_DATA to the folder that holds models/, topologies/ and calibrate/, or "
+                 "unset it");
+    }
     ExitCode code = ExitCode::kOk;
     if (version) {
       code = VersionCommand(options);

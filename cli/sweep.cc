@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <unistd.h>
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <csignal>
@@ -71,6 +72,30 @@ std::vector<Figure> EvaluatePoint(const JsonDocument& document, InputCache* cach
   return FiguresOf(e);
 }
 
+// Reads the scenario once with every value of every axis, the other axes at their first: what is wrong with a value by itself is
+// found without evaluating anything.
+void CheckEveryValue(const JsonDocument& document, const std::vector<Axis>& axes,
+                     InputCache* cache) {
+  constexpr std::size_t kMostValues = 2000;  // of one axis
+  JsonDocument point = document;
+  point.root = WithoutSweep(document.root);
+  for (const Axis& axis : axes)
+    SetPath(&point, axis.path, axis.values.front(), "axis " + axis.path);
+  for (const Axis& axis : axes) {
+    for (std::size_t i = 0; i < std::min(axis.values.size(), kMostValues); ++i) {
+      SetPath(&point, axis.path, axis.values[i],
+              "axis " + axis.path + " = " + axis.values[i].Dump());
+      try {
+        ReadScenario(point, cache);
+      } catch (const InputError& error) {
+        if (error.exit_code() != ExitCode::kInfeasible)
+          throw;  // a plan that does not divide is an answer
+      }
+    }
+    SetPath(&point, axis.path, axis.values.front(), "axis " + axis.path);
+  }
+}
+
 Json RowJson(const std::vector<Axis>& axes, const PointRow& row) {
   Json out = Json::Object();
   out.Set("point", static_cast<std::int64_t>(row.ordinal));
@@ -104,7 +129,12 @@ ExitCode SweepCommand(const Options& options, const std::string& file,
     ThrowInput(700, "there is nothing to sweep: the scenario has no axes",
                "add \"sweep\": {\"axes\": [...]}, or --vary plan.micro_batch_size=1,2,4");
   }
+  if (options.format == Format::kCsv || options.format == Format::kMarkdown) {
+    ThrowInput(709, "a sweep writes a database, JSON or JSON lines",
+               "-o RUN.db, then aurum report RUN.db -o run.csv", ExitCode::kUsage);
+  }
   if (options.dry_run) {
+    CheckEveryValue(document, axes, &cache);
     Narrate(options, fmt::format("'{}' has {} points over {} axes", file, total, axes.size()));
     return ExitCode::kOk;
   }

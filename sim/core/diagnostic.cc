@@ -44,7 +44,14 @@ std::string Diagnostic::CodeName() const {
   return buffer;
 }
 
-std::string FormatDiagnostic(const Diagnostic& d, bool color) {
+std::string FormatDiagnostic(const Diagnostic& diagnostic, bool color) {
+  Diagnostic d = diagnostic;
+  // What a file or a command line contains must not steer the terminal.
+  for (std::string* text : {&d.message, &d.note, &d.help, &d.where.file, &d.where.pointer}) {
+    for (char& c : *text) {
+      if ((static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7f) c = '?';
+    }
+  }
   const char* bold = color ? "\x1b[1m" : "";
   const char* paint = color ? (d.warning ? "\x1b[1;33m" : "\x1b[1;31m") : "";
   const char* plain = color ? "\x1b[0m" : "";

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -55,12 +54,19 @@ std::string ReadTextFile(const std::string& path) {
     }
   }
   std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (in) text << in.rdbuf();
-  if (!in || in.bad())
+  std::string text;
+  std::vector<char> chunk(1 << 20);
+  errno = 0;
+  while (in && text.size() <= kMaxFileBytes) {  // a device or pipe has no size to look at first
+    in.read(chunk.data(), static_cast<std::streamsize>(chunk.size()));
+    text.append(chunk.data(), static_cast<std::size_t>(in.gcount()));
+  }
+  if (text.size() > kMaxFileBytes)
+    fail(203, "'" + path + "' is larger than 256 MiB", "is this the right file?");
+  if (in.bad() || (!in.eof() && !in) || errno == EIO)
     fail(202, "cannot read '" + path + "': " + std::strerror(errno),
          "check the permissions of the file");
-  return std::move(text).str();
+  return text;
 }
 
 void WriteTextFile(const std::string& path, std::string_view text) {
@@ -70,6 +76,14 @@ void WriteTextFile(const std::string& path, std::string_view text) {
                "check that the folder exists, is writable and has room");
   };
   std::error_code error;
+  if (fs::is_symlink(path, error)) {  // what it points to is meant, and the link stays
+    const fs::path target = fs::weakly_canonical(path, error);
+    if (error) fail(error.message());
+    if (target != fs::path(path)) {
+      WriteTextFile(target.string(), text);
+      return;
+    }
+  }
   // A device or pipe (/dev/stdout) cannot be renamed over.
   if (fs::exists(path, error) && !fs::is_regular_file(path, error)) {
     if (fs::is_directory(path, error)) fail("it is a directory");

@@ -272,7 +272,7 @@ Profile ReadProfile(const JsonDocument& document) {
   profile.name = root.String("name");
   profile.description = root.String("description");
   profile.provenance = ReadProvenance(&root);
-  profile.error_band = root.Number("error_band", 0, 10);
+  profile.error_band = root.Number("error_band", 0, 1);
   profile.error_band_source = root.String("error_band_source");
   profile.device = ReadDevice(root.Object("device"));
   ObjectReader sustained = root.Object("sustained");

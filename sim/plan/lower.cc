@@ -46,6 +46,7 @@ class Lowering {
       program_.flops_scale = *s_.what_if.flops_per_token / program_.own_flops_per_token;
     context_.flops_scale = program_.flops_scale;
     stages_ = MakeStages(s_, context_);
+    CheckSize();
     pricer_.emplace(s_, options_.with_traffic, &program_);
     program_.micro_batches = s_.plan.micro_batches;
     program_.micro_batch_tokens =
@@ -70,12 +71,41 @@ class Lowering {
   std::size_t Micro() const { return static_cast<std::size_t>(s_.plan.micro_batches); }
   bool Training() const { return s_.workload.task == Task::kTrain; }
 
+  // The clock holds 106 days. All ops in a row must stay a tenth of that, so that sharing has room to delay them.
+  void CheckClock(double seconds) {
+    total_s_ += seconds;
+    if (total_s_ < kLongestStep) return;
+    ThrowInput(
+        340, "a step of this scenario would take longer than ten days",
+        "fewer tokens, images or FLOPs per token, a smaller batch, or faster rates in the profile",
+        ExitCode::kInfeasible);
+  }
+
+  // Every micro-batch is simulated: a batch that would take gigabytes of operations is refused, not endured.
+  void CheckSize() const {
+    double units = 0;
+    for (const Stage& stage : stages_) units += static_cast<double>(stage.units.size());
+    const double per_unit = s_.plan.tp > 1 ? 10 : 4;
+    const double rounds = static_cast<double>(s_.plan.micro_batches);
+    const double ops =
+        rounds * (units * per_unit + 2 * static_cast<double>(s_.workload.new_tokens));
+    if (ops <= kMostOps) return;
+    ThrowInput(341,
+               std::to_string(s_.plan.micro_batches) + " micro-batches of this model are about " +
+                   std::to_string(static_cast<std::int64_t>(ops / 1e6)) +
+                   " million operations, too many to simulate",
+               "a larger micro_batch_size or a smaller global_batch_size; a step grows by the same "
+               "time with every further micro-batch",
+               ExitCode::kInfeasible);
+  }
+
   StreamId Stream(std::size_t stage, Lane lane) const {
     return static_cast<StreamId>(stage * kLanes + static_cast<std::size_t>(lane));
   }
 
   OpId Add(std::size_t stage, Lane lane, OpKind kind, double seconds,
            const Priced* priced = nullptr) {
+    CheckClock(seconds);
     const Time duration = TimeFromSeconds(seconds);
     OpId op = 0;
     if (priced != nullptr && priced->pattern != kNoPattern) {
@@ -533,6 +563,8 @@ class Lowering {
   }
 
   static constexpr OpId kNone = 0xffffffffU;
+  static constexpr double kLongestStep = 9e5;  // s
+  static constexpr double kMostOps = 1e7;
 
   const Scenario& s_;
   const LowerOptions& options_;
@@ -545,6 +577,8 @@ class Lowering {
   std::vector<std::vector<DpCollectives>> dp_;
   std::vector<std::vector<bool>> overlapped_;
   std::vector<std::vector<OpId>> forward_first_, backward_first_, forward_send_, backward_send_;
+
+  double total_s_ = 0;  // of all ops
 
   // State of the emission.
   std::int32_t micro_batch_ = -1;

@@ -222,8 +222,10 @@ Plan ReadPlan(ObjectReader reader, const Model& model, const Cluster& cluster,
       Infeasible(*given, 316, "tp",
                  "'" + module.name + "' has tp = " + std::to_string(part.tp) +
                      " beside a backbone with tp = " + std::to_string(plan.tp),
-                 "tp = 1 (replicated on the backbone's tensor-parallel ranks) or tp = " +
-                     std::to_string(plan.tp));
+                 plan.tp == 1
+                     ? "tp = 1, or raise the backbone's tp"
+                     : "tp = 1 (replicated on the backbone's tensor-parallel ranks) or tp = " +
+                           std::to_string(plan.tp));
     }
     if (part.placement == Placement::kColocatedDp && part.tp != 1) {
       Infeasible(*given, 316, "tp",
@@ -252,6 +254,11 @@ Plan ReadPlan(ObjectReader reader, const Model& model, const Cluster& cluster,
                                                    [](const ModulePlan& m) { return m.frozen; })) {
     Infeasible(reader, 321, "frozen", "every module is frozen: there is nothing to train",
                "leave at least one module out of 'frozen'");
+  }
+  if (workload.task == Task::kGenerate &&
+      (model.task == ModelTask::kContrastive || backbone.head_vocabulary == 0)) {
+    Infeasible(reader, 318, "", "'" + model.name + "' has no output head: it generates nothing",
+               "a generative model, or task = train");
   }
   if (workload.task == Task::kGenerate) {
     if (plan.pp > 1) {

@@ -24,8 +24,8 @@ GapCause CommunicationCause(const OpInfo& info) {
 }
 
 // Walks back from the op that ended a gap, always to the predecessor that ended last: the stretch in which a communication ran
-// belongs to it, what lies before belongs to whatever that communication waited for, at last to another stage's compute, which
-// makes it a pipeline bubble.
+// belongs to it, what lies before belongs to whatever that communication waited for. Another stage's compute on the way is a
+// pipeline bubble.
 class GapSplitter {
  public:
   GapSplitter(const Program& program, const Schedule& schedule)
@@ -44,11 +44,14 @@ class GapSplitter {
         found.push_back({start, upper, CommunicationCause(program_.info[op]), micro_batch});
         break;
       }
-      if (program_.info[before].lane == Lane::kMain) {
-        found.push_back({start, upper, bubble, micro_batch});
-        break;
-      }
       const Time from = std::max(schedule_.start[before], start);
+      if (program_.info[before].lane == Lane::kMain) {
+        // Another stage computes; before that it may itself have waited, for a network or for this stage.
+        if (from < upper) found.push_back({from, upper, bubble, micro_batch});
+        upper = from;
+        op = before;
+        continue;
+      }
       if (from < upper)
         found.push_back({from, upper, CommunicationCause(program_.info[before]), micro_batch});
       upper = from;
