@@ -177,7 +177,8 @@ Plan ReadPlan(ObjectReader reader, const Model& model, const Cluster& cluster,
     }
     plan.layers_per_stage.assign(static_cast<std::size_t>(plan.pp), backbone.Layers() / plan.pp);
   }
-  const int listed = std::accumulate(plan.layers_per_stage.begin(), plan.layers_per_stage.end(), 0);
+  const std::int64_t listed =
+      std::accumulate(plan.layers_per_stage.begin(), plan.layers_per_stage.end(), std::int64_t{0});
   if (static_cast<int>(plan.layers_per_stage.size()) != plan.pp || listed != backbone.Layers()) {
     Infeasible(at_backbone, 313, "layers_per_stage",
                "layers_per_stage has " + std::to_string(plan.layers_per_stage.size()) +

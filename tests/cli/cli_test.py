@@ -92,6 +92,47 @@ class Errors(Files):
         self.check("E0106", 2, "path=value", "simulate", SCENARIO, "--set", "nothing")
         self.assertEqual(aurum().returncode, 2)
 
+    def test_beyond_the_clock_and_beyond_memory(self):
+        self.check("E0340", 4, "fewer tokens", "simulate", SCENARIO, "--set", "workload.text_tokens=100000000")
+        self.check("E0341", 4, "larger micro_batch_size", "simulate", SCENARIO, "--set", "plan.micro_batch_size=1", "--set", "workload.global_batch_size=8000000")
+
+    def test_weights_are_numbers(self):
+        self.check("E0001", 2, "alpha from 0 to 1", "formula", SCENARIO, "--alpha", "nan")
+
+    def test_an_input_is_never_the_output(self):
+        path = self.scenario()
+        before = pathlib.Path(path).read_text()
+        self.check("E0205", 2, "another file", "simulate", path, "-o", path)
+        self.assertEqual(pathlib.Path(path).read_text(), before)
+
+    def test_a_link_is_written_through(self):
+        target, link = self.folder / "target.json", self.folder / "link.json"
+        target.write_text("old")
+        link.symlink_to(target)
+        self.assertEqual(aurum("simulate", SCENARIO, "--json", "-o", str(link)).returncode, 0)
+        self.assertTrue(link.is_symlink())
+        self.assertIn("aurum.result/1", target.read_text())
+
+    def test_endless_files_end(self):
+        self.check("E0203", 3, "right file", "simulate", "/dev/zero")
+
+    def test_nothing_steers_the_terminal(self):
+        ran = aurum("simulate", SCENARIO, "--set", "plan.\x1b[31m=1")
+        self.assertEqual(ran.returncode, 3)
+        self.assertNotIn("\x1b", ran.stderr)
+
+    def test_no_catalogues(self):
+        ran = aurum("list", env={"AURUM_DATA": str(self.folder)})
+        self.assertEqual(ran.returncode, 3)
+        self.assertIn("error[E0206]", ran.stderr)
+
+    def test_dry_run_of_a_sweep_reads_every_value(self):
+        self.check("E0107", 3, "it must lie in", "sweep", SCENARIO, "--dry-run", "--vary", "plan.micro_batch_size=1,-1")
+        self.check("E0101", 3, "known here", "sweep", SCENARIO, "--dry-run", "--vary", "plan.bogus=1")
+
+    def test_what_has_no_head_generates_nothing(self):
+        self.check("E0318", 4, "generative model", "simulate", "scenarios/clip-vit-l-14-4x4090.json", "--set", "workload.task=generate", "--set", "workload.new_tokens=3")
+
     def test_does_not_fit(self):
         ran = aurum("simulate", "scenarios/llama-2-7b-1x4090.json", "--json")
         self.assertEqual(ran.returncode, 4)

@@ -101,6 +101,17 @@ TEST_CASE("the link that a plan waits for is the link that matters") {
         0.6 * EvaluateDocument(Shipped("llava-1.6-7b-finetune-8xa100")).StepSeconds());
 }
 
+TEST_CASE("a pipeline that waits for a slow network says so, on both sides of the link") {
+  const Evaluation slow = EvaluateDocument(Shipped(
+      "llava-1.6-7b-finetune-8xa100",
+      {"cluster=16xa100-hdr", "plan.backbone.pp=4", "plan.sharding=zero1", "stack=megatron-core",
+       "what_if.network_factor=0.001", "what_if.nvlink_factor=0.001"}));
+  for (const TimeBreakdown& time : slow.outcome.time) {
+    CHECK(time.exposed_comm_s > time.bubble_s);
+    CHECK(time.exposed_comm_s > 0.3 * slow.StepSeconds());
+  }
+}
+
 TEST_CASE("more work is never faster") {
   double before = 0;
   for (const char* flops : {"1", "5", "14", "60", "300"}) {
