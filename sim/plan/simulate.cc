@@ -1,7 +1,6 @@
 #include "sim/plan/simulate.h"
 
 #include <algorithm>
-#include <ranges>
 
 #include "sim/network/event_loop.h"
 
@@ -57,7 +56,8 @@ class GapSplitter {
       upper = from;
       op = before;
     }
-    for (const Gap& gap : found | std::views::reverse) {
+    std::reverse(found.begin(), found.end());
+    for (const Gap& gap : found) {
       if (!gaps->empty() && gaps->back().end == gap.start && gaps->back().cause == gap.cause &&
           gaps->back().micro_batch == gap.micro_batch) {
         gaps->back().end = gap.end;
