@@ -31,11 +31,11 @@ function page(name, change = () => {}) {
   execFileSync(process.env.AURUM_RENDER_ISLAND, [join(scratch, name + ".json"), join(scratch, name + ".html")]);
   return join(scratch, name + ".html");
 }
-const browser = await chromium.launch({ executablePath, args }); // with a profile of its own, thrown away at the end
+const browser = await chromium.launch({ executablePath, args, timeout: 180000 }); // with a profile of its own, thrown away at the end
 async function open(file, options, act) {
   const context = await browser.newContext({ offline: true, viewport: { width: 1280, height: 900 }, ...options });
   const tab = await context.newPage(), problems = [];
-  tab.setDefaultTimeout(20000);
+  tab.setDefaultTimeout(180000); // a busy machine is no failure
   tab.on("console", (m) => ["error", "warning"].includes(m.type()) && problems.push(m.text()));
   tab.on("pageerror", (e) => problems.push(String(e)));
   tab.on("request", (r) => !/^(file|data|blob):/.test(r.url()) && problems.push("request " + r.url()));
