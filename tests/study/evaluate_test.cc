@@ -113,7 +113,8 @@ TEST_CASE("the figures of a study are those of the result") {
     CHECK(names.insert(figure.name).second);
     const auto* number = std::get_if<double>(&figure.value);
     const Json* same = result.Find(figure.name);
-    if (number != nullptr && same != nullptr && same->IsNumber()) CHECK(*number == same->AsNumber());
+    if (number != nullptr && same != nullptr && same->IsNumber())
+      CHECK(*number == same->AsNumber());
   }
   CHECK(names.count("f_over_b_s.vision") == 1);
 }
