@@ -16,6 +16,12 @@ using PatternId = std::uint32_t;
 inline constexpr PatternId kNoPattern = 0xffffffffU;
 inline constexpr OpId kNoOp = 0xffffffffU;
 
+// How many flows of one class cross one link, in a folded graph (sim/network/fold.h).
+struct Crossings {
+  std::uint32_t all = 1;  // of all transfers that the op stands for
+  std::uint32_t own = 1;  // of one of them
+};
+
 // One flow of a transfer: bytes over a path of links. Several flows run at once; the transfer ends
 // when the last has.
 struct Flow {
@@ -23,6 +29,9 @@ struct Flow {
   double bytes = 0;
   double weight = 1;           // of max-min sharing
   double cap_bytes_per_s = 0;  // the most it can use; 0 = no cap of its own
+  // Only in a folded graph, where the flow stands for all flows of its class: by link of `links`,
+  // how many of them share that link. Empty: it stands for itself.
+  std::vector<Crossings> crossings{};
 };
 
 // What a transfer puts on the network. Shared by all ops that do the same.
@@ -97,6 +106,7 @@ class OpGraph {
 struct Schedule {
   std::vector<Time> start, end;  // by op
   Time makespan;
+  OpId stalled = kNoOp;  // the first op that never ends, since a link of it is down for good
 };
 
 // Start and end of every op when no transfer disturbs another: one pass in topological order, start

@@ -6,9 +6,18 @@
 
 namespace aurum {
 
-// Capacity of every link, B/s, by link id.
+// From `at` on, a link carries `factor` of its capacity; 0 = it is down. A flap is two changes.
+struct LinkChange {
+  Time at;
+  std::uint32_t link = 0;
+  double factor = 1;
+};
+
+// Capacity of every link, B/s, by link id, and what changes while the graph runs.
 struct Fabric {
   std::vector<double> capacity_bytes_per_s;
+  std::vector<LinkChange>
+      changes{};  // in any order; of two at one time, the later in the list wins
 };
 
 struct EventLoopOptions {
