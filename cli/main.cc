@@ -83,7 +83,7 @@ int Main(int argc, char** argv) {
   app.require_subcommand(0, 1);
   app.option_defaults()->always_capture_default(false);
   bool version = false, json = false, no_progress = false;
-  std::string format, level = "analytic", color = "auto", combine = "max", profile;
+  std::string format, level = "analytic", fold = "on", color = "auto", combine = "max", profile;
   app.add_flag("--version", version, "version, build and attached devices");
 
   const auto common = [&](CLI::App* command) {
@@ -104,6 +104,11 @@ int Main(int argc, char** argv) {
     command
         ->add_option("--level", level, "analytic (max-plus) or flow (events with max-min sharing)")
         ->check(CLI::IsMember({"analytic", "flow"}));
+    command
+        ->add_option("--fold", fold,
+                     "on: simulate ranks that are alike once; off: every rank; verify: both, and "
+                     "compare")
+        ->check(CLI::IsMember({"on", "off", "verify"}));
     command->add_option("--combine", combine, "of the golden formula: max, sum or critical_path")
         ->check(CLI::IsMember({"max", "sum", "critical_path"}));
     command
@@ -196,7 +201,8 @@ int Main(int argc, char** argv) {
       color == "always" ||
       (color == "auto" && (no_color == nullptr || *no_color == '\0') && isatty(STDERR_FILENO) != 0);
   options.progress = !no_progress && !options.quiet;
-  options.level = level == "flow" ? Level::kFlow : Level::kAnalytic;
+  options.level = *LevelByName(level);
+  options.fold = fold == "off" ? Fold::kOff : fold == "verify" ? Fold::kVerify : Fold::kOn;
   options.weights.combine = combine == "sum"             ? Combine::kSum
                             : combine == "critical_path" ? Combine::kCriticalPath
                                                          : Combine::kMax;

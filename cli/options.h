@@ -20,6 +20,7 @@ struct Options {
   std::vector<std::string> set;  // --set path=value, in order
   std::optional<std::string> profile;
   Level level = Level::kAnalytic;
+  Fold fold = Fold::kOn;
   int jobs = 0;  // 0 = one per core
   bool dry_run = false;
   bool quiet = false;

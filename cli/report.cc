@@ -63,12 +63,11 @@ Json IslandOfFile(const std::string& path, InputCache* cache, const ReportOrigin
                  "make it with aurum simulate SCENARIO --json");
     if (const Json* was = document.root.Find("signature"); was != nullptr && was->IsString())
       signature = was->AsString();
-    if (const Json* at = document.root.Find("level");
-        at != nullptr && at->IsString() && at->AsString() == "flow")
-      level = Level::kFlow;
+    if (const Json* at = document.root.Find("level"); at != nullptr && at->IsString())
+      level = LevelByName(at->AsString()).value_or(level);
     document.root = Json(*scenario);
   }
-  const Evaluation e = Evaluate(ReadScenario(document, cache), level);
+  const Evaluation e = Evaluate(ReadScenario(document, cache), level, options.fold);
   if (!signature.empty() && signature != e.outcome.signature) {
     Diagnostic d;
     d.code = 1751;

@@ -63,6 +63,7 @@ std::string Summary(const Evaluation& e, const GoldenWeights& weights, Format fo
   if (t.slowed_s > 0.001 * step) row("  of it slowed by hidden communication", t.slowed_s);
   row("exposed communication", t.exposed_comm_s);
   row("pipeline bubble", t.bubble_s);
+  if (t.straggler_wait_s > 0) row("wait for a slower rank", t.straggler_wait_s);
   row("alignment wait", t.alignment_wait_s);
   row("host, data", t.data_wait_s);
   row("optimizer", t.optimizer_s);
@@ -129,7 +130,7 @@ ExitCode SimulateCommand(const Options& options, const std::string& file) {
     Narrate(options, "'" + file + "' is valid");
     return ExitCode::kOk;
   }
-  const Evaluation e = Evaluate(std::move(scenario), options.level);
+  const Evaluation e = Evaluate(std::move(scenario), options.level, options.fold);
   PrintWarnings(options, e.scenario.warnings);
   Json result = ResultJson(e, options.weights, kToolVersion);
   result.Set("scenario", WithoutSweep(document.root));
@@ -146,6 +147,14 @@ ExitCode SimulateCommand(const Options& options, const std::string& file) {
     default:
       WriteOutput(options, Summary(e, options.weights, options.format));
       break;
+  }
+  if (e.fold_check && !e.fold_check->equal) {
+    Diagnostic d;
+    d.code = 720;
+    d.message = "folded and unfolded simulation differ: " + e.fold_check->difference;
+    d.help = "--fold off is right; please report the scenario";
+    PrintDiagnostic(options, d);
+    return ExitCode::kOutsideTolerance;
   }
   if (!e.memory.fits) {
     Diagnostic d;
@@ -165,7 +174,7 @@ ExitCode SimulateCommand(const Options& options, const std::string& file) {
 ExitCode FormulaCommand(const Options& options, const std::string& file) {
   const JsonDocument document = OpenScenario(options, file);
   InputCache cache(options.data_root);
-  const Evaluation e = Evaluate(ReadScenario(document, &cache), options.level);
+  const Evaluation e = Evaluate(ReadScenario(document, &cache), options.level, options.fold);
   PrintWarnings(options, e.scenario.warnings);
   const Json result = FormulaJson(e, options.weights, kToolVersion);
   if (options.format == Format::kJson || options.format == Format::kJsonLines) {

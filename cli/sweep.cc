@@ -124,7 +124,7 @@ ExitCode SweepCommand(const Options& options, const std::string& file,
   const std::vector<Axis> axes = SweepAxes(document, vary);
   const std::size_t total = CheckAxes(axes);
   InputCache cache(options.data_root);
-  const std::string level = options.level == Level::kFlow ? "flow" : "analytic";
+  const std::string level(LevelName(options.level));
   if (axes.empty()) {
     ThrowInput(700, "there is nothing to sweep: the scenario has no axes",
                "add \"sweep\": {\"axes\": [...]}, or --vary plan.micro_batch_size=1,2,4");

@@ -78,6 +78,8 @@ std::string Kind(GapCause cause) {
       return "bubble_pp_other";
     case GapCause::kAlignment:
       return "align_wait";
+    case GapCause::kStraggler:
+      return "bubble_straggler";
   }
   return "";
 }
@@ -231,8 +233,13 @@ Json TimelineJson(const Evaluation& e) {
     const RankClass& rank_class = e.program.classes[static_cast<std::size_t>(c)];
     Json entry = Json::Object();
     entry.Set("name", rank_class.name);
-    entry.Set("ranks", std::to_string(rank_class.first_gpu) + "–" +
-                           std::to_string(rank_class.first_gpu + rank_class.count - 1));
+    const std::string first = std::to_string(rank_class.first_gpu);
+    entry.Set("ranks",
+              rank_class.count == 1
+                  ? first
+                  : first + (rank_class.consecutive
+                                 ? "–" + std::to_string(rank_class.first_gpu + rank_class.count - 1)
+                                 : "…"));
     entry.Set("count", rank_class.count);
     // "layers 0-31": the lane has no room for the modules' names, which its colours tell.
     const std::size_t layers = rank_class.layers.rfind("layers ");

@@ -168,6 +168,18 @@ Cluster Cluster::WithScaledLinks(double nvlink_factor, double pcie_factor,
   return copy;
 }
 
+Cluster Cluster::WithLinkFactors(const std::vector<double>& factor) const {
+  assert(factor.size() == graph->links.size());
+  auto scaled = std::make_shared<ClusterGraph>(*graph);
+  for (std::size_t link = 0; link < factor.size(); ++link) {
+    assert(factor[link] >= 0);
+    scaled->links[link].bandwidth_bytes_per_s *= factor[link];
+  }
+  Cluster copy = *this;
+  copy.graph = std::move(scaled);
+  return copy;
+}
+
 Cluster ReadCluster(const JsonDocument& document) {
   const ClusterSpec spec = ReadClusterSpec(document);
   Cluster cluster;

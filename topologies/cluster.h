@@ -91,6 +91,9 @@ class Cluster {
   // links stay. factor > 0. Costs one copy of links(): the rest of the graph is shared.
   Cluster WithScaledLinks(double nvlink_factor, double pcie_factor, double network_factor) const;
 
+  // A copy whose link i carries factor[i] times as much; factors ≥ 0, one per link.
+  Cluster WithLinkFactors(const std::vector<double>& factor) const;
+
   std::shared_ptr<const ClusterGraph> graph;
 };
 

@@ -26,7 +26,7 @@ Golden GoldenTerms(const Scenario& s, const Program& program) {
   Golden golden;
   const auto m = static_cast<double>(program.micro_batches);
   const std::size_t modules = s.model->modules.size();
-  const auto stages = static_cast<double>(program.classes.size());
+  const auto stages = static_cast<double>(program.classes.back().stage + 1);
   double heaviest_round = 0;
   for (const RankClass& c : program.classes) {
     double round = c.transfer_s / 2;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "sim/network/fold.h"
 #include "sim/plan/program.h"
 
 namespace aurum {
@@ -7,6 +8,7 @@ namespace aurum {
 struct LowerOptions {
   bool with_traffic =
       false;  // flows for the event simulation; without, durations alone (analytic level)
+  Fold fold = Fold::kOn;  // kOff: every rank is a class of its own
 };
 
 // Turns a validated scenario into its program. Cost: O(stages · micro-batches · layers) ops.

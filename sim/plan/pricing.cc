@@ -1,6 +1,9 @@
 #include "sim/plan/pricing.h"
 
 #include <algorithm>
+#include <bit>
+#include <cassert>
+#include <utility>
 
 namespace aurum {
 namespace {
@@ -9,95 +12,188 @@ constexpr double kValueBytes = 2;  // of an activation
 
 }  // namespace
 
-PlanPricer::PlanPricer(const Scenario& scenario, bool with_traffic, Program* program)
-    : s_(scenario), with_traffic_(with_traffic), program_(*program) {
-  for (int p = 0; p < s_.plan.pp; ++p) groups_.push_back(GroupsOfStage(s_.plan, p));
+PlanPricer::PlanPricer(const Scenario& scenario, const LowerOptions& options, Program* program)
+    : s_(scenario), options_(options), program_(*program) {
   ResolveCommScale();
-  PriceAlignment();
+  AskForAlignment();
 }
 
-PlanPricer::Groups PlanPricer::GroupsOfStage(const Plan& plan, int stage) {
-  Groups groups;
-  const int base = stage * plan.tp * plan.dp;
-  for (int d = 0; d < plan.dp; ++d) {
-    RankGroup group;
-    for (int t = 0; t < plan.tp; ++t) group.push_back(base + d * plan.tp + t);
-    groups.tp.push_back(std::move(group));
-  }
-  for (int t = 0; t < plan.tp; ++t) {
-    RankGroup group;
-    for (int d = 0; d < plan.dp; ++d) group.push_back(base + d * plan.tp + t);
-    groups.dp.push_back(std::move(group));
-  }
-  if (stage + 1 < plan.pp) {
-    for (int i = 0; i < plan.tp * plan.dp; ++i)
-      groups.next.emplace_back(base + i, base + plan.tp * plan.dp + i);
-  }
-  return groups;
-}
-
-// Imposing a bus bandwidth scales every link alike. Scaling bandwidth by f is moving 1/f of the bytes.
+// Imposing a bus bandwidth scales every link alike. Scaling bandwidth by f is moving 1/f of the
+// bytes.
 void PlanPricer::ResolveCommScale() {
-  const bool use_dp = s_.plan.dp > 1;
-  const auto& groups = use_dp ? groups_[0].dp : groups_[0].tp;
-  if (groups.front().size() < 2) {
-    if (s_.plan.pp < 2) return;
-  }
+  const GroupKind kind = s_.plan.dp > 1 ? GroupKind::kDp : GroupKind::kTp;
   constexpr double kProbe = 1 << 30;
-  CollectiveOptions options = Options(true);
-  CollectiveCost cost;
-  if (groups.front().size() >= 2) {
-    cost = PriceCollective(CollectiveKind::kAllReduce, kProbe, groups, *s_.cluster, *s_.profile,
-                           options);
+  CollectiveOptions options = Options(GroupKind::kDp);
+  options.want_pattern = false;
+  double bandwidth = 0;
+  if (s_.plan.dp > 1 || s_.plan.tp > 1) {
+    bandwidth = PriceCollective(CollectiveKind::kAllReduce, kProbe, GroupsOfStage(s_.plan, 0, kind),
+                                *s_.cluster, *s_.profile, options)
+                    .bus_bandwidth_bytes_per_s;
+  } else if (s_.plan.pp > 1) {
+    const Asked probe{.transfer = true, .bytes = kProbe, .groups = GroupKind::kForward};
+    bandwidth = kProbe / Cost(probe, GroupsOfStage(s_.plan, 0, GroupKind::kForward)).seconds;
   } else {
-    cost = PriceTransfer(kProbe, groups_[0].next, *s_.cluster, *s_.profile, options);
-    cost.bus_bandwidth_bytes_per_s = kProbe / cost.seconds;
+    return;
   }
-  program_.own_bus_bandwidth = cost.bus_bandwidth_bytes_per_s;
+  program_.own_bus_bandwidth = bandwidth;
   if (s_.what_if.comm_bw_bytes_per_s)
     program_.comm_scale = *s_.what_if.comm_bw_bytes_per_s / program_.own_bus_bandwidth;
 }
 
-CollectiveOptions PlanPricer::Options(bool data_parallel) const {
+CollectiveOptions PlanPricer::Options(GroupKind groups) const {
   CollectiveOptions options;
   options.network_efficiency = s_.stack->network_efficiency;
-  options.intra_factor = data_parallel ? 1 : s_.stack->tp_communication_factor;
-  options.want_pattern = with_traffic_;
+  options.intra_factor = groups == GroupKind::kTp ? s_.stack->tp_communication_factor : 1;
+  options.want_pattern = options_.with_traffic;
   return options;
 }
 
-Priced PlanPricer::Keep(CollectiveCost cost, double bytes) {
-  program_.provenance = Weakest(program_.provenance, cost.provenance);
-  Priced priced{cost.seconds, cost.latency_s, bytes, kNoPattern};
-  if (with_traffic_ && !cost.pattern.flows.empty())
-    priced.pattern = program_.graph.AddPattern(std::move(cost.pattern));
-  return priced;
-}
-
-Priced PlanPricer::Collective(CollectiveKind kind, double bytes, std::size_t stage,
-                              bool data_parallel) {
-  const auto key = std::make_tuple(static_cast<int>(kind), bytes, stage, data_parallel);
-  if (const auto found = priced_.find(key); found != priced_.end()) return found->second;
-  const auto& groups = data_parallel ? groups_[stage].dp : groups_[stage].tp;
-  Priced priced;
-  if (groups.front().size() > 1 && bytes > 0) {
-    priced = Keep(PriceCollective(kind, bytes / program_.comm_scale, groups, *s_.cluster,
-                                  *s_.profile, Options(data_parallel)),
-                  bytes);
+CollectiveCost PlanPricer::Cost(const Asked& asked, const std::vector<RankGroup>& groups) const {
+  const double bytes = asked.bytes / program_.comm_scale;
+  if (!asked.transfer) {
+    return PriceCollective(asked.kind, bytes, groups, *s_.cluster, *s_.profile,
+                           Options(asked.groups));
   }
-  priced_.emplace(key, priced);
-  return priced;
+  std::vector<std::pair<int, int>> pairs;
+  pairs.reserve(groups.size());
+  for (const RankGroup& pair : groups) pairs.emplace_back(pair[0], pair[1]);
+  return PriceTransfer(bytes, pairs, *s_.cluster, *s_.profile, Options(asked.groups));
 }
 
-Priced PlanPricer::Transfer(double bytes, std::size_t stage) {
-  return Keep(PriceTransfer(bytes / program_.comm_scale, groups_[stage].next, *s_.cluster,
-                            *s_.profile, Options(true)),
-              bytes);
+CommId PlanPricer::Ask(const Asked& asked) {
+  const auto key = std::make_tuple(asked.transfer ? -1 : static_cast<int>(asked.kind), asked.bytes,
+                                   asked.stage, asked.groups);
+  const auto [entry, is_new] = known_.try_emplace(key, static_cast<CommId>(asked_.size()));
+  if (is_new) asked_.push_back(asked);
+  return entry->second;
+}
+
+CommId PlanPricer::Collective(CollectiveKind kind, double bytes, std::size_t stage,
+                              GroupKind groups) {
+  const int ranks = groups == GroupKind::kTp ? s_.plan.tp : s_.plan.dp;
+  if (ranks < 2 || bytes <= 0) return kNoComm;
+  return Ask({.kind = kind, .bytes = bytes, .stage = stage, .groups = groups});
+}
+
+CommId PlanPricer::Transfer(double bytes, std::size_t stage, GroupKind direction) {
+  return Ask({.transfer = true, .bytes = bytes, .stage = stage, .groups = direction});
+}
+
+void PlanPricer::Settle() {
+  // Without traffic and with all ranks alike, a stage is a class by construction: a sweep need not
+  // look for it a million times.
+  if (!options_.with_traffic && options_.fold != Fold::kOff && !s_.faults.Any()) {
+    PriceAllGroupsAtOnce();
+  } else {
+    PriceEachGroup();
+  }
+  for (Asked& asked : asked_) {
+    const StageClasses& classes = classes_[asked.stage];
+    for (std::size_t g = 0; g < classes.first_group[static_cast<int>(asked.groups)].size(); ++g)
+      asked.longest_s = std::max(asked.longest_s, prices_[asked.first_price + g].seconds);
+  }
+  program_.alignment.seconds_per_micro_batch = Seconds(align_forward_) + Seconds(align_backward_);
+}
+
+void PlanPricer::PriceAllGroupsAtOnce() {
+  classes_ = OneClassPerStage(s_.plan);
+  for (Asked& asked : asked_) {
+    const CollectiveCost cost = Cost(asked, GroupsOfStage(s_.plan, asked.stage, asked.groups));
+    program_.provenance = Weakest(program_.provenance, cost.provenance);
+    asked.first_price = prices_.size();
+    prices_.push_back({cost.seconds, cost.latency_s, kNoPattern});
+  }
+}
+
+// A collective reaches a share of a network link's rate, and so do several that meet on it.
+Fabric PlanPricer::WholeFabric() const {
+  Fabric fabric;
+  fabric.capacity_bytes_per_s.reserve(s_.cluster->links().size());
+  for (const Link& link : s_.cluster->links()) {
+    const double share = link.kind == LinkKind::kNetwork ? s_.stack->network_efficiency : 1;
+    fabric.capacity_bytes_per_s.push_back(link.bandwidth_bytes_per_s * share);
+  }
+  fabric.changes = s_.faults.link_changes;
+  return fabric;
+}
+
+// With traffic, a group is priced as if it were alone: what groups do to each other on common links
+// is for the event loop to find out. Without, the price counts the bytes of all groups at once.
+void PlanPricer::PriceEachGroup() {
+  std::vector<std::vector<CollectiveCost>> costs;  // by communication and group
+  costs.reserve(asked_.size());
+  for (const Asked& asked : asked_) {
+    const std::vector<RankGroup> groups = GroupsOfStage(s_.plan, asked.stage, asked.groups);
+    costs.emplace_back();
+    if (options_.with_traffic) {
+      costs.back().reserve(groups.size());
+      for (const RankGroup& group : groups) costs.back().push_back(Cost(asked, {group}));
+    } else {
+      costs.back().assign(groups.size(), Cost(asked, groups));
+    }
+    for (const CollectiveCost& cost : costs.back())
+      program_.provenance = Weakest(program_.provenance, cost.provenance);
+  }
+
+  const Fabric whole = options_.with_traffic ? WholeFabric() : Fabric{};
+  if (options_.fold == Fold::kOff) {
+    classes_ = OneClassPerRank(s_.plan);
+    for (CommId comm = 0; comm < asked_.size(); ++comm) {
+      asked_[comm].first_price = prices_.size();
+      for (CollectiveCost& cost : costs[comm]) {
+        const PatternId pattern = cost.pattern.flows.empty()
+                                      ? kNoPattern
+                                      : program_.graph.AddPattern(std::move(cost.pattern));
+        prices_.push_back({cost.seconds, cost.latency_s, pattern});
+      }
+    }
+    program_.fabric = whole;
+    return;
+  }
+
+  std::vector<std::uint64_t> rank_colour;
+  for (const double slowdown : s_.faults.gpu_slowdown)
+    rank_colour.push_back(std::bit_cast<std::uint64_t>(slowdown));
+  RankFolding ranks(s_.plan, rank_colour);
+  ColouredGraph& graph = ranks.graph();
+  TrafficFolding traffic(whole, &graph);
+  std::vector<std::vector<std::size_t>> transfer_of(asked_.size());
+  constexpr std::uint64_t kCommunication = 200;  // label
+  for (CommId comm = 0; comm < asked_.size(); ++comm) {
+    for (std::size_t g = 0; g < costs[comm].size(); ++g) {
+      const CollectiveCost& cost = costs[comm][g];
+      const std::uint64_t colour = std::bit_cast<std::uint64_t>(cost.seconds) * 31 +
+                                   std::bit_cast<std::uint64_t>(cost.latency_s) * 17 + comm;
+      const auto vertex = graph.AddVertex(colour);
+      const auto group = ranks.GroupVertex(asked_[comm].stage, asked_[comm].groups, g);
+      graph.AddEdge(group, vertex, kCommunication);
+      graph.AddEdge(vertex, group, kCommunication);
+      transfer_of[comm].push_back(traffic.Add(vertex, cost.pattern));
+    }
+  }
+  const Refinement refinement = Refine(graph);
+  traffic.Use(refinement);
+  classes_ = ranks.Classes(refinement);
+  for (CommId comm = 0; comm < asked_.size(); ++comm) {
+    asked_[comm].first_price = prices_.size();
+    const StageClasses& classes = classes_[asked_[comm].stage];
+    for (const std::uint32_t g : classes.first_group[static_cast<int>(asked_[comm].groups)]) {
+      const CollectiveCost& cost = costs[comm][g];
+      PatternId pattern = kNoPattern;
+      if (!cost.pattern.flows.empty())
+        pattern = program_.graph.AddPattern(traffic.Folded(transfer_of[comm][g]));
+      prices_.push_back({cost.seconds, cost.latency_s, pattern});
+    }
+  }
+  program_.fabric = traffic.fabric();
+  program_.link_of = traffic.link_of();
+  program_.link_count = traffic.link_count();
 }
 
 // Tokens that encoders hand to the backbone. Naturally: with colocated_dp each tensor-parallel rank produced 1/tp of them.
 // Imposed: the stated share sits on the wrong replica and crosses the data-parallel group (or the tp group if there is no other).
-void PlanPricer::PriceAlignment() {
+void PlanPricer::AskForAlignment() {
   Alignment& a = program_.alignment;
   a.tokens_per_micro_batch =
       s_.sample.cross_modal_tokens * static_cast<double>(s_.plan.micro_batch_size);
@@ -118,17 +214,17 @@ void PlanPricer::PriceAlignment() {
   a.bytes_per_micro_batch = (1 - a.ratio) * a.tokens_per_micro_batch * token_bytes;
   if (a.bytes_per_micro_batch <= 0) return;
   if (a.imposed) {
-    align_forward_ =
-        Collective(CollectiveKind::kAllToAll, a.bytes_per_micro_batch, 0, s_.plan.dp > 1);
+    align_forward_ = Collective(CollectiveKind::kAllToAll, a.bytes_per_micro_batch, 0,
+                                s_.plan.dp > 1 ? GroupKind::kDp : GroupKind::kTp);
   } else if (s_.plan.sequence_parallel) {
-    align_forward_ = Collective(CollectiveKind::kAllToAll,
-                                a.tokens_per_micro_batch * token_bytes / s_.plan.tp, 0, false);
-  } else {
     align_forward_ =
-        Collective(CollectiveKind::kAllGather, a.tokens_per_micro_batch * token_bytes, 0, false);
+        Collective(CollectiveKind::kAllToAll, a.tokens_per_micro_batch * token_bytes / s_.plan.tp,
+                   0, GroupKind::kTp);
+  } else {
+    align_forward_ = Collective(CollectiveKind::kAllGather, a.tokens_per_micro_batch * token_bytes,
+                                0, GroupKind::kTp);
   }
   if (backward) align_backward_ = align_forward_;
-  a.seconds_per_micro_batch = align_forward_.seconds + align_backward_.seconds;
 }
 
 TpCollectives PlanPricer::TensorParallel(const Unit& unit, std::size_t stage) {
@@ -136,10 +232,10 @@ TpCollectives PlanPricer::TensorParallel(const Unit& unit, std::size_t stage) {
   if (!unit.tp_collectives) return tp;
   const bool backbone = unit.module + 1 == s_.model->modules.size();
   if (backbone && s_.plan.sequence_parallel) {
-    tp.before = Collective(CollectiveKind::kAllGather, unit.tp_bytes, stage, false);
-    tp.after = Collective(CollectiveKind::kReduceScatter, unit.tp_bytes, stage, false);
+    tp.before = Collective(CollectiveKind::kAllGather, unit.tp_bytes, stage, GroupKind::kTp);
+    tp.after = Collective(CollectiveKind::kReduceScatter, unit.tp_bytes, stage, GroupKind::kTp);
   } else {
-    tp.after = Collective(CollectiveKind::kAllReduce, unit.tp_bytes, stage, false);
+    tp.after = Collective(CollectiveKind::kAllReduce, unit.tp_bytes, stage, GroupKind::kTp);
   }
   return tp;
 }
@@ -151,18 +247,19 @@ DpCollectives PlanPricer::DataParallel(const Unit& unit, std::size_t stage) {
   const double weights = unit.parameters * s_.stack->parameter_exchange_bytes;
   switch (s_.plan.sharding) {
     case Sharding::kDdp:
-      if (unit.trained) dp.reduce = Collective(CollectiveKind::kAllReduce, gradients, stage, true);
+      if (unit.trained)
+        dp.reduce = Collective(CollectiveKind::kAllReduce, gradients, stage, GroupKind::kDp);
       break;
     case Sharding::kZero1:
       if (unit.trained) {
-        dp.reduce = Collective(CollectiveKind::kReduceScatter, gradients, stage, true);
-        dp.gather = Collective(CollectiveKind::kAllGather, weights, stage, true);
+        dp.reduce = Collective(CollectiveKind::kReduceScatter, gradients, stage, GroupKind::kDp);
+        dp.gather = Collective(CollectiveKind::kAllGather, weights, stage, GroupKind::kDp);
       }
       break;
     case Sharding::kFsdp:
       if (unit.trained)
-        dp.reduce = Collective(CollectiveKind::kReduceScatter, gradients, stage, true);
-      dp.gather = Collective(CollectiveKind::kAllGather, weights, stage, true);
+        dp.reduce = Collective(CollectiveKind::kReduceScatter, gradients, stage, GroupKind::kDp);
+      dp.gather = Collective(CollectiveKind::kAllGather, weights, stage, GroupKind::kDp);
       break;
   }
   return dp;

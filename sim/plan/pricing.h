@@ -1,72 +1,104 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "sim/collectives/collective.h"
+#include "sim/plan/lower.h"
 #include "sim/plan/program.h"
+#include "sim/plan/rank_classes.h"
 #include "sim/plan/units.h"
 
 namespace aurum {
 
-// A collective, priced: its time and, at the flow level, its traffic in the graph.
+// A communication that a plan asked for: an index of the pricer.
+using CommId = std::uint32_t;
+inline constexpr CommId kNoComm = 0xffffffffU;
+
+// A communication of one class of groups, priced: its time and, at the flow level, its traffic in
+// the graph.
 struct Priced {
   double seconds = 0;
   double latency_s = 0;
-  double bytes = 0;
   PatternId pattern = kNoPattern;
 };
 
 // Collectives before and after each half of a layer under tensor parallelism.
 struct TpCollectives {
-  Priced before, after;
+  CommId before = kNoComm, after = kNoComm;
 };
 
 // What data parallelism does with one unit.
 struct DpCollectives {
-  Priced gather, reduce;
+  CommId gather = kNoComm, reduce = kNoComm;
 };
 
-// Prices every communication of a plan once, on the GPUs that take part in it. Imposed bandwidth is applied here, and what a
-// program says of it (comm_scale, own_bus_bandwidth, alignment, provenance) is written here.
+// Prices every communication of a plan once, on the GPUs that take part in it. First everything is
+// asked for, which gives numbers; then Settle() finds out which ranks are alike and prices it.
+// Imposed bandwidth is applied here, and what a program says of it (comm_scale, own_bus_bandwidth,
+// alignment, provenance) is written here.
 class PlanPricer {
  public:
-  // Both must outlive the pricer. `with_traffic` adds the flows to the program's graph.
-  PlanPricer(const Scenario& scenario, bool with_traffic, Program* program);
+  // All must outlive the pricer. With traffic, the flows are added to the program's graph and the
+  // links they use to its fabric.
+  PlanPricer(const Scenario& scenario, const LowerOptions& options, Program* program);
 
   TpCollectives TensorParallel(const Unit& unit, std::size_t stage);
   DpCollectives DataParallel(const Unit& unit, std::size_t stage);
-  // One collective in nccl-tests' size convention, over the stage's data- or tensor-parallel groups; 0 s for groups of one.
-  Priced Collective(CollectiveKind kind, double bytes, std::size_t stage, bool data_parallel);
-  // From `stage` to the next; `bytes` per GPU.
-  Priced Transfer(double bytes, std::size_t stage);
+  // One collective in nccl-tests' size convention, over the stage's groups of that kind; kNoComm
+  // for groups of one and for no bytes.
+  CommId Collective(CollectiveKind kind, double bytes, std::size_t stage, GroupKind groups);
+  // From `stage` to the next, or to the one before; `bytes` per GPU.
+  CommId Transfer(double bytes, std::size_t stage, GroupKind direction);
   // Exchange of misaligned tokens before the backbone, and of their gradients after it.
-  const Priced& alignment_forward() const { return align_forward_; }
-  const Priced& alignment_backward() const { return align_backward_; }
+  CommId alignment_forward() const { return align_forward_; }
+  CommId alignment_backward() const { return align_backward_; }
+
+  void Settle();
+
+  // After Settle().
+  const StageClasses& Classes(std::size_t stage) const { return classes_[stage]; }
+  GroupKind Groups(CommId comm) const { return asked_[comm].groups; }
+  double Bytes(CommId comm) const { return asked_[comm].bytes; }
+  const Priced& Price(CommId comm, std::size_t group_class) const {
+    return prices_[asked_[comm].first_price + group_class];
+  }
+  // Of the slowest class of groups; 0 for kNoComm.
+  double Seconds(CommId comm) const { return comm == kNoComm ? 0 : asked_[comm].longest_s; }
 
  private:
-  // The three kinds of groups of a plan, on the GPUs of one stage. Ranks count tp first, then dp, then pp.
-  struct Groups {
-    std::vector<RankGroup> tp, dp;
-    std::vector<std::pair<int, int>> next;  // this stage's GPU to the next stage's
+  struct Asked {
+    bool transfer = false;
+    CollectiveKind kind = CollectiveKind::kSendRecv;
+    double bytes = 0;
+    std::size_t stage = 0;
+    GroupKind groups = GroupKind::kTp;
+    std::size_t first_price = 0;
+    double longest_s = 0;
   };
-  static Groups GroupsOfStage(const Plan& plan, int stage);
 
   bool Training() const { return s_.workload.task == Task::kTrain; }
+  CommId Ask(const Asked& asked);
   void ResolveCommScale();
-  void PriceAlignment();
-  CollectiveOptions Options(bool data_parallel) const;
-  Priced Keep(CollectiveCost cost, double bytes);
+  void AskForAlignment();
+  CollectiveOptions Options(GroupKind groups) const;
+  // Of all `groups` at once.
+  CollectiveCost Cost(const Asked& asked, const std::vector<RankGroup>& groups) const;
+  Fabric WholeFabric() const;
+  void PriceAllGroupsAtOnce();
+  void PriceEachGroup();
 
   const Scenario& s_;
-  bool with_traffic_;
+  LowerOptions options_;
   Program& program_;
-  std::vector<Groups> groups_;  // by stage
-  std::map<std::tuple<int, double, std::size_t, bool>, Priced> priced_;
-  Priced align_forward_, align_backward_;
+  std::vector<Asked> asked_;
+  std::map<std::tuple<int, double, std::size_t, GroupKind>, CommId> known_;
+  std::vector<Priced> prices_;
+  std::vector<StageClasses> classes_;
+  CommId align_forward_ = kNoComm, align_backward_ = kNoComm;
 };
 
 }  // namespace aurum

@@ -6,13 +6,14 @@
 
 #include "sim/core/provenance.h"
 #include "sim/engine/op_graph.h"
+#include "sim/network/event_loop.h"
 #include "sim/plan/scenario.h"
 
 namespace aurum {
 
 // The one description of a plan: what every class of ranks does in a step, in order. The simulator, the memory model and
-// the executors all read it. One class stands for all ranks that behave alike (here: one pipeline stage); nothing is
-// repeated per rank.
+// the executors all read it. One class stands for all ranks that behave alike: a whole pipeline
+// stage, unless a fault or the network makes a difference (rank_classes.h).
 
 enum class Lane : std::uint8_t { kMain, kTp, kPpForward, kPpBackward, kDp, kAlign };
 inline constexpr int kLanes = 6;
@@ -31,7 +32,7 @@ enum class OpKind : std::uint8_t {
 };
 
 struct OpInfo {
-  std::uint16_t rank_class = 0;
+  std::uint32_t rank_class = 0;  // a collective of several classes: the first of them
   Lane lane = Lane::kMain;
   OpKind kind = OpKind::kForward;
   std::int16_t module = -1;  // index into Model::modules; -1: none
@@ -47,7 +48,7 @@ enum class MemoryKind : std::uint8_t { kActivations, kLogits, kCommunication };
 struct MemoryEvent {
   OpId op = 0;
   bool at_end = false;  // at the op's end, else at its start
-  std::uint16_t rank_class = 0;
+  std::uint32_t rank_class = 0;
   MemoryKind kind = MemoryKind::kActivations;
   double bytes = 0;  // > 0 takes, < 0 returns
 };
@@ -68,10 +69,13 @@ struct ModuleShare {
 };
 
 struct RankClass {
-  std::string name;    // "stage 0"
+  std::string name;    // "stage 0", "stage 0, GPU 13"
   std::string layers;  // "vision, connector, backbone layers 0-15"
-  int count = 0;       // ranks
+  int stage = 0;
+  int count = 0;  // ranks
   int first_gpu = 0;
+  bool consecutive = true;           // GPUs first_gpu … first_gpu + count − 1
+  double slowdown = 1;               // of its kernels
   std::vector<ModuleShare> modules;  // as Model::modules
   double transfer_s = 0;  // pipeline transfers of one micro-batch out of this class, both ways
   double optimizer_s = 0;
@@ -88,8 +92,15 @@ struct Alignment {
 struct Program {
   OpGraph graph;
   std::vector<OpInfo> info;  // by op
+  // Lowered with traffic: the links that the patterns of the graph name, at the rates that
+  // collectives reach. Folded, they are classes; `link_of` gives the cluster's link that stands for
+  // each, `link_count` how many it stands for. Empty: they are the cluster's links.
+  Fabric fabric{};
+  std::vector<std::uint32_t> link_of{}, link_count{};
   std::vector<MemoryEvent> memory;
-  std::vector<RankClass> classes;
+  std::vector<RankClass> classes;             // by stage
+  std::uint32_t ClassOf(int gpu) const;       // index of classes
+  std::vector<std::uint32_t> class_of_gpu{};  // empty: a class per stage
   Alignment alignment;
   std::int64_t micro_batches = 1;
   double micro_batch_tokens = 0;  // of the backbone

@@ -131,6 +131,14 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
           scenario.cluster->WithScaledLinks(w.nvlink_factor, w.pcie_factor, w.network_factor));
     }
   }
+  if (reader.Has("faults")) {
+    scenario.faults = ReadFaults(reader.Objects("faults"), *scenario.cluster);
+    if (!scenario.faults.link_factor.empty()) {
+      scenario.cluster = std::make_shared<const Cluster>(
+          scenario.cluster->WithLinkFactors(scenario.faults.link_factor));
+    }
+  }
+  if (auto variation = reader.ObjectIf("variation")) scenario.variation = ReadVariation(*variation);
   if (reader.Has("plan")) {
     scenario.plan = ReadPlan(reader.Object("plan"), *scenario.model, *scenario.cluster,
                              scenario.workload, &scenario.warnings);

@@ -11,6 +11,7 @@
 #include "sim/core/json.h"
 #include "sim/cost/profile.h"
 #include "sim/cost/stack.h"
+#include "sim/plan/faults.h"
 #include "sim/plan/plan.h"
 #include "sim/workload/workload.h"
 #include "topologies/cluster.h"
@@ -36,6 +37,8 @@ struct Scenario {
   Workload workload;
   Plan plan;
   WhatIf what_if;
+  Faults faults;
+  Variation variation;
   SampleLoad sample;
   std::vector<Diagnostic> warnings;
   struct Input {

@@ -32,7 +32,7 @@ class GapSplitter {
 
   void Split(OpId waiting, Time start, Time end, GapCause bubble, std::vector<Gap>* gaps) const {
     const int micro_batch = program_.info[waiting].micro_batch;
-    const std::uint16_t rank_class = program_.info[waiting].rank_class;
+    const std::uint32_t rank_class = program_.info[waiting].rank_class;
     std::vector<Gap> found;
     OpId op = waiting;
     Time upper = end;
@@ -45,8 +45,12 @@ class GapSplitter {
       }
       const Time from = std::max(schedule_.start[before], start);
       if (program_.info[before].lane == Lane::kMain) {
-        // Another stage computes; before that it may itself have waited, for a network or for this stage.
-        if (from < upper) found.push_back({from, upper, bubble, micro_batch});
+        // Another stage computes, or a slower rank of this one; before that it may itself have waited.
+        const bool same_stage = program_.classes[program_.info[before].rank_class].stage ==
+                                program_.classes[rank_class].stage;
+        if (from < upper) {
+          found.push_back({from, upper, same_stage ? GapCause::kStraggler : bubble, micro_batch});
+        }
         upper = from;
         op = before;
         continue;
@@ -126,19 +130,28 @@ void AddGap(const Gap& gap, TimeBreakdown* time) {
     case GapCause::kAlignment:
       time->alignment_wait_s += seconds;
       break;
+    case GapCause::kStraggler:
+      time->straggler_wait_s += seconds;
+      break;
   }
 }
 
 }  // namespace
 
-Outcome Simulate(const Program& program, Level level, const Cluster& cluster) {
+std::string_view LevelName(Level level) { return level == Level::kAnalytic ? "analytic" : "flow"; }
+
+std::optional<Level> LevelByName(std::string_view name) {
+  for (const Level level : {Level::kAnalytic, Level::kFlow}) {
+    if (LevelName(level) == name) return level;
+  }
+  return std::nullopt;
+}
+
+Outcome Simulate(const Program& program, Level level) {
   Outcome outcome;
   outcome.level = level;
   if (level == Level::kFlow) {
-    Fabric fabric;
-    for (const Link& link : cluster.links())
-      fabric.capacity_bytes_per_s.push_back(link.bandwidth_bytes_per_s);
-    outcome.schedule = RunEventLoop(program.graph, fabric);
+    outcome.schedule = RunEventLoop(program.graph, program.fabric);
   } else {
     outcome.schedule = EvaluateMaxPlus(program.graph);
   }

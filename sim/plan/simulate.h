@@ -1,7 +1,10 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/engine/op_graph.h"
@@ -9,7 +12,11 @@
 
 namespace aurum {
 
-enum class Level { kAnalytic, kFlow };
+// How much of the communication is simulated. Analytic: every collective takes its priced time.
+// Flow: collectives are sets of flows that share links.
+enum class Level : std::uint8_t { kAnalytic, kFlow };
+std::string_view LevelName(Level level);  // "analytic", "flow"
+std::optional<Level> LevelByName(std::string_view name);
 
 // Where the seconds of one rank class go. They sum to the step: every moment of the compute stream is either an op or a gap, and
 // every gap has the cause that its end waited for.
@@ -18,6 +25,7 @@ struct TimeBreakdown {
   double slowed_s = 0;          // of compute_s: what hidden communication costs it
   double exposed_comm_s = 0;    // the compute stream waits for a collective or a transfer
   double bubble_s = 0;          // it waits for another stage's compute
+  double straggler_wait_s = 0;  // it waits for a slower rank of its own stage
   double alignment_wait_s = 0;  // it waits for tokens of another modality
   double data_wait_s = 0;       // the host prepares the step
   double optimizer_s = 0;
@@ -25,7 +33,8 @@ struct TimeBreakdown {
   double dp_gather_s = 0, dp_reduce_s = 0, tp_s = 0, pp_transfer_s = 0;
   double pp_warmup_s = 0, pp_cooldown_s = 0, pp_other_s = 0;
   double Sum() const {
-    return compute_s + exposed_comm_s + bubble_s + alignment_wait_s + data_wait_s + optimizer_s;
+    return compute_s + exposed_comm_s + bubble_s + straggler_wait_s + alignment_wait_s +
+           data_wait_s + optimizer_s;
   }
 };
 
@@ -38,7 +47,8 @@ enum class GapCause {
   kPpWarmup,
   kPpCooldown,
   kPpOther,
-  kAlignment
+  kAlignment,
+  kStraggler
 };
 struct Gap {
   Time start, end;
@@ -56,7 +66,7 @@ struct Outcome {
   double StepSeconds() const { return Seconds(schedule.makespan); }
 };
 
-// Runs a program. kFlow needs a program that was lowered with_traffic and its cluster's links.
-Outcome Simulate(const Program& program, Level level, const Cluster& cluster);
+// Runs a program. kFlow needs a program that was lowered with_traffic.
+Outcome Simulate(const Program& program, Level level);
 
 }  // namespace aurum

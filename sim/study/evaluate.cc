@@ -86,6 +86,7 @@ Json TimeJson(const TimeBreakdown& time) {
   out.Set("compute_s", time.compute_s);
   out.Set("exposed_comm_s", time.exposed_comm_s);
   out.Set("bubble_s", time.bubble_s);
+  if (time.straggler_wait_s > 0) out.Set("straggler_wait_s", time.straggler_wait_s);
   out.Set("alignment_wait_s", time.alignment_wait_s);
   out.Set("data_wait_s", time.data_wait_s);
   out.Set("optimizer_s", time.optimizer_s);
@@ -94,6 +95,8 @@ Json TimeJson(const TimeBreakdown& time) {
 
 std::string RankName(const Program& program, int index) {
   const RankClass& c = program.classes[static_cast<std::size_t>(index)];
+  if (!c.consecutive || c.name.find("GPU") != std::string::npos)
+    return c.name + " (" + c.layers + ")";
   return c.name + " (GPUs " + std::to_string(c.first_gpu) + "-" +
          std::to_string(c.first_gpu + c.count - 1) + ": " + c.layers + ")";
 }
@@ -126,14 +129,28 @@ std::string CombineName(Combine combine) {
   return "";
 }
 
-Evaluation Evaluate(Scenario scenario, Level level) {
+Evaluation Evaluate(Scenario scenario, Level level, Fold fold) {
   const auto begin = std::chrono::steady_clock::now();
   Evaluation e;
   e.scenario = std::move(scenario);
   LowerOptions options;
-  options.with_traffic = level == Level::kFlow;
+  options.with_traffic = level != Level::kAnalytic;
+  options.fold = fold;
+  if (!e.scenario.faults.link_changes.empty() && level == Level::kAnalytic) {
+    ThrowInput(354, "a fault that begins or ends during the step needs the flow level",
+               "--level flow; or remove from_s and until_s");
+  }
   e.program = Lower(e.scenario, options);
-  e.outcome = Simulate(e.program, level, *e.scenario.cluster);
+  e.outcome = Simulate(e.program, level);
+  if (e.outcome.schedule.stalled != kNoOp) {
+    ThrowInput(355, "a transfer waits for a link that never comes back",
+               "an until_s for every fault with factor 0", ExitCode::kInfeasible);
+  }
+  if (fold == Fold::kVerify) {
+    options.fold = Fold::kOff;
+    const Program unfolded = Lower(e.scenario, options);
+    e.fold_check = CompareFolded(e.program, e.outcome, unfolded, Simulate(unfolded, level));
+  }
   e.memory = MeasureMemory(e.scenario, e.program, e.outcome);
   e.golden = GoldenTerms(e.scenario, e.program);
   e.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -202,7 +219,7 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
   const double step = e.StepSeconds();
   const double gpus = s.cluster->GpuCount();
   const double band = s.profile->error_band;
-  out.Set("level", e.outcome.level == Level::kFlow ? "flow" : "analytic");
+  out.Set("level", std::string(LevelName(e.outcome.level)));
   out.Set("gpus", s.cluster->GpuCount());
   out.Set("step_time_s", step);
   out.Set("step_time_low_s", step * (1 - band));
@@ -281,6 +298,14 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
   out.Set("plan", std::move(plan));
   out.Set("signature", e.outcome.signature);
   out.Set("ops", static_cast<std::int64_t>(e.program.graph.op_count()));
+  if (e.fold_check) {
+    Json check = Json::Object();
+    check.Set("equal", e.fold_check->equal);
+    check.Set("ranks", static_cast<std::int64_t>(e.fold_check->ranks));
+    check.Set("kernels", static_cast<std::int64_t>(e.fold_check->kernels));
+    if (!e.fold_check->equal) check.Set("difference", e.fold_check->difference);
+    out.Set("fold_check", std::move(check));
+  }
   out.Set("rank_classes", static_cast<std::int64_t>(e.program.classes.size()));
   out.Set("simulation_wall_s", CoarseWall(e.wall_s));
   return out;

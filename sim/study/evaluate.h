@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "sim/plan/lower.h"
 #include "sim/plan/scenario.h"
 #include "sim/plan/simulate.h"
+#include "sim/study/fold_check.h"
 
 namespace aurum {
 
@@ -22,7 +24,8 @@ struct Evaluation {
   Outcome outcome;
   MemoryReport memory;
   Golden golden;
-  double wall_s = 0;  // that the walk took
+  std::optional<FoldCheck> fold_check;  // of Fold::kVerify
+  double wall_s = 0;                    // that the walk took
 
   const TimeBreakdown& Time() const {
     return outcome.time[static_cast<std::size_t>(outcome.busiest_class)];
@@ -30,7 +33,9 @@ struct Evaluation {
   double StepSeconds() const { return outcome.StepSeconds(); }
 };
 
-Evaluation Evaluate(Scenario scenario, Level level);
+// E0354 a fault that begins during the step at the analytic level; E0355 a transfer that a fault
+// stops for good. Fold::kVerify simulates folded, then every rank on its own, and compares.
+Evaluation Evaluate(Scenario scenario, Level level, Fold fold = Fold::kOn);
 
 // Derived figures.
 double TokensPerStep(const Scenario& scenario);  // through the backbone, all replicas

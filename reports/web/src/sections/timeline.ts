@@ -19,7 +19,7 @@ const KINDS: Record<string, Look> = {
   dp_all_gather: { name: "DP all-gather", color: "gradient" }, dp_reduce_scatter: { name: "DP reduce-scatter", color: "gradient" },
   bubble_dp_all_gather: { name: "DP all-gather bubble", color: "bubble", idle: true, short: "DP all-gather" }, bubble_dp_reduce_scatter: { name: "DP reduce-scatter bubble", color: "bubble", idle: true, short: "DP reduce-scatter" },
   bubble_pp_warmup: { name: "PP warm-up bubble", color: "bubble", idle: true, short: "PP warm-up" }, bubble_pp_cooldown: { name: "PP cool-down bubble", color: "bubble", idle: true, short: "PP cool-down" },
-  bubble_pp_other: { name: "PP other bubble", color: "bubble", idle: true, short: "PP other" }, bubble_tp: { name: "TP bubble", color: "bubble", idle: true, short: "TP" },
+  bubble_pp_other: { name: "PP other bubble", color: "bubble", idle: true, short: "PP other" }, bubble_straggler: { name: "wait for a slower rank", color: "bubble", idle: true, short: "straggler" }, bubble_tp: { name: "TP bubble", color: "bubble", idle: true, short: "TP" },
   bubble_ep: { name: "EP bubble", color: "bubble", idle: true, short: "EP" }, bubble_cp: { name: "CP bubble", color: "bubble", idle: true, short: "CP" },
 };
 // A kind that this page does not know is shown by its own name.
@@ -104,6 +104,7 @@ export function timelineSection(report: Report) {
     { name: "PP warm-up", color: "bubble", kinds: ["bubble_pp_warmup"], why: "waits for the first activations or gradients", waits: true },
     { name: "PP cool-down", color: "bubble", kinds: ["bubble_pp_cooldown"], why: "waits for the last gradients and the slowest stage", waits: true },
     { name: "PP other", color: "bubble", kinds: ["bubble_pp_other"], why: "stages of unequal length in the steady phase", waits: true },
+    { name: "slower rank", color: "bubble", kinds: ["bubble_straggler"], why: "another GPU of the stage computes longer", waits: true },
     { name: "PP transfer", color: "bubble", kinds: ["pp_send_recv"], why: "activations or gradients on their way between stages", waits: true },
     { name: "TP", color: "bubble", kinds: ["bubble_tp"], why: "all-reduce not hidden behind the GEMMs", waits: true },
     { name: "EP", color: "bubble", kinds: ["bubble_ep"], why: "all-to-all not hidden behind the experts", waits: true },

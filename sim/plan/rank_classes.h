@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "sim/collectives/collective.h"
+#include "sim/network/fold.h"
+#include "sim/plan/plan.h"
+
+namespace aurum {
+
+// The groups that ranks of a plan form. Ranks count tensor parallel first, then data parallel, then
+// pipeline. A pair of neighbouring stages is a group of two, the sender first.
+enum class GroupKind : std::uint8_t { kTp, kDp, kForward, kBackward };
+inline constexpr int kGroupKinds = 4;
+
+// All groups of one kind of one stage, GPU ids. kForward: to the next stage; kBackward: to the one
+// before; empty where there is none.
+std::vector<RankGroup> GroupsOfStage(const Plan& plan, std::size_t stage, GroupKind kind);
+
+// The classes of one stage: ranks that behave alike, and groups that do.
+struct StageClasses {
+  std::vector<int> rank;   // by class: its first GPU
+  std::vector<int> count;  // by class: GPUs
+  // By rank of the stage, in order: its class. Empty: there is one class.
+  std::vector<std::uint32_t> class_of;
+  // By kind: by rank class, the class of its group; and by class of groups, its first group.
+  std::vector<std::uint32_t> group_of[kGroupKinds];
+  std::vector<std::uint32_t> first_group[kGroupKinds];
+  // By rank class: the class of its partner in the next stage.
+  std::vector<std::uint32_t> next;
+};
+
+// What tells the ranks of a plan apart, as a coloured graph: ranks by stage and by own colour,
+// groups by their members, and whatever the caller hangs on the groups.
+class RankFolding {
+ public:
+  // `rank_colour`: by GPU; empty = all alike.
+  RankFolding(const Plan& plan, const std::vector<std::uint64_t>& rank_colour);
+
+  ColouredGraph& graph() { return graph_; }
+  ColouredGraph::VertexId GroupVertex(std::size_t stage, GroupKind kind, std::size_t group) const;
+  // The classes by the refinement of graph().
+  std::vector<StageClasses> Classes(const Refinement& refinement) const;
+
+ private:
+  const Plan& plan_;
+  ColouredGraph graph_;
+  std::vector<ColouredGraph::VertexId> first_group_;  // by stage · kGroupKinds + kind
+};
+
+// Every stage one class, or every rank its own class.
+std::vector<StageClasses> OneClassPerStage(const Plan& plan);
+std::vector<StageClasses> OneClassPerRank(const Plan& plan);
+
+}  // namespace aurum
