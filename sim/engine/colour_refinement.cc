@@ -19,15 +19,19 @@ namespace aurum {
 // a ring every rank is at its own distance from the slow one. If the ranks only meet at a barrier,
 // an edge each to the barrier and back, there are two classes: the slow one, the others.
 //
-// A round gives every vertex a hash of its class and of the sum, which has no order, of its edges'
-// hashes, and numbers the distinct hashes. Full 128 bits, so that a collision is not to be expected;
-// and since "not to be expected" is no proof, the counts are compared exactly at the end, and the
+// How. Every vertex keeps the sum, which has no order, of the hashes of its edges: label and class of
+// the other end. Vertices of one class whose sums differ are split; the part that did not change, or
+// else the largest, keeps the class's number, so that few vertices change theirs; and only vertices
+// with an edge to one of those have another sum in the next round (the smaller half of Hopcroft, 1971;
+// Cardon and Crochemore, 1982). Sums are full 128 bits, so that a collision is not to be expected; and
+// since "not to be expected" is no proof, the counts are compared exactly at the end, and the
 // refinement is repeated with another seed should one ever differ.
 //
-// Cost: O(vertices + edges) a round, some 20 ns a vertex and 5 ns an edge; as many rounds as a
-// difference has steps to travel (a handful for the symmetric groups and trees of a cluster).
+// Cost: O((vertices + edges) · log vertices) in all, however many rounds a difference needs to travel.
 
 namespace {
+
+constexpr std::uint32_t kNoNumber = 0xffffffffU;
 
 struct Hash {
   std::uint64_t a, b;
@@ -47,50 +51,36 @@ Hash HashOf(std::uint64_t value, std::uint64_t seed) {
   return {Mix(value + seed), Mix((value ^ 0x9e3779b97f4a7c15ULL) * 0xd6e8feb86659fd93ULL + seed)};
 }
 
-// Numbers hashes by first appearance. Open addressing; the hash is its own index.
-class Numbering {
- public:
-  explicit Numbering(std::size_t most) {
-    std::size_t size = 16;
-    while (size < 2 * most) size *= 2;
-    slots_.resize(size);
-  }
-  void Clear() {
-    std::fill(slots_.begin(), slots_.end(), Slot{});
-    count_ = 0;
-  }
-  std::uint32_t Of(const Hash& hash) {
-    const std::size_t mask = slots_.size() - 1;
-    std::size_t i = hash.a & mask;
-    while (slots_[i].number != kFree && !(slots_[i].hash == hash)) i = (i + 1) & mask;
-    if (slots_[i].number == kFree) slots_[i] = {hash, count_++};
-    return slots_[i].number;
-  }
-  std::uint32_t count() const { return count_; }
-
- private:
-  static constexpr std::uint32_t kFree = 0xffffffffU;
-  struct Slot {
-    Hash hash{};
-    std::uint32_t number = kFree;
-  };
-  std::vector<Slot> slots_;
-  std::uint32_t count_ = 0;
-};
-
-// Edges by their first vertex.
-struct Outgoing {
-  std::vector<std::size_t> first;
-  std::vector<std::uint32_t> to;
+// Edges by one of their ends.
+struct Incidence {
+  std::vector<std::size_t> first;  // by vertex
+  std::vector<std::uint32_t> other;
   std::vector<std::uint64_t> label;
 };
 
-bool IsEquitable(const Outgoing& out, const Refinement& refinement) {
+template <typename Edges, typename End, typename Other>
+Incidence By(const Edges& edges, std::size_t vertices, End end, Other other) {
+  Incidence by;
+  by.first.assign(vertices + 2, 0);
+  for (const auto& edge : edges) ++by.first[edge.*end + 2];
+  for (std::size_t v = 2; v < vertices + 2; ++v) by.first[v] += by.first[v - 1];
+  by.other.resize(edges.size());
+  by.label.resize(edges.size());
+  for (const auto& edge : edges) {
+    const std::size_t place = by.first[edge.*end + 1]++;
+    by.other[place] = edge.*other;
+    by.label[place] = edge.label;
+  }
+  by.first.resize(vertices + 1);
+  return by;
+}
+
+bool IsEquitable(const Incidence& out, const Refinement& refinement) {
   using Signature = std::vector<std::pair<std::uint64_t, std::uint32_t>>;
   const auto signature = [&](std::size_t v, Signature* into) {
     into->clear();
     for (std::size_t e = out.first[v]; e < out.first[v + 1]; ++e)
-      into->emplace_back(out.label[e], refinement.class_of[out.to[e]]);
+      into->emplace_back(out.label[e], refinement.class_of[out.other[e]]);
     std::sort(into->begin(), into->end());
   };
   std::vector<Signature> of_class(refinement.first.size());
@@ -120,54 +110,143 @@ void ColouredGraph::Reserve(std::size_t vertices, std::size_t edges) {
   edges_.reserve(edges);
 }
 
-Refinement Refine(const ColouredGraph& graph) {
-  const std::size_t n = graph.vertex_count();
-  Outgoing out;
-  out.first.assign(n + 2, 0);
-  for (const auto& edge : graph.edges_) ++out.first[edge.from + 2];
-  for (std::size_t v = 2; v < n + 2; ++v) out.first[v] += out.first[v - 1];
-  out.to.resize(graph.edges_.size());
-  out.label.resize(graph.edges_.size());
-  for (const auto& edge : graph.edges_) {
-    const std::size_t place = out.first[edge.from + 1]++;
-    out.to[place] = edge.to;
-    out.label[place] = edge.label;
-  }
-  out.first.resize(n + 1);
+namespace {
 
-  Numbering numbering(n);
-  Refinement refinement;
-  std::vector<std::uint32_t>& class_of = refinement.class_of;
-  std::vector<std::uint32_t> next(n);
-  for (std::uint64_t seed = 1;; ++seed) {
-    class_of.resize(n);
-    numbering.Clear();
-    for (std::size_t v = 0; v < n; ++v) class_of[v] = numbering.Of(HashOf(graph.colour_[v], seed));
-    std::uint32_t classes = 0;
-    refinement.rounds = 0;
-    while (numbering.count() > classes && numbering.count() < n) {
-      classes = numbering.count();
-      ++refinement.rounds;
-      numbering.Clear();
-      for (std::size_t v = 0; v < n; ++v) {
-        Hash sum = HashOf(class_of[v], seed);
-        for (std::size_t e = out.first[v]; e < out.first[v + 1]; ++e) {
-          const Hash edge = HashOf(Mix(out.label[e]) + class_of[out.to[e]], ~seed);
-          sum.a += edge.a;
-          sum.b += edge.b;
-        }
-        next[v] = numbering.Of({Mix(sum.a), sum.b});
-      }
-      class_of.swap(next);
+// One refinement with one seed.
+class Splitting {
+ public:
+  Splitting(std::span<const std::uint64_t> colours, const Incidence& in, std::uint64_t seed)
+      : in_(in), seed_(seed) {
+    const std::size_t n = colours.size();
+    std::vector<std::uint32_t> order(n);
+    for (std::uint32_t v = 0; v < n; ++v) order[v] = v;
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return colours[a] < colours[b]; });
+    class_of_.resize(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      if (i == 0 || colours[order[i]] != colours[order[i - 1]]) NewClass();
+      class_of_[order[i]] = Last();
+      ++size_.back();
     }
-    refinement.first.clear();
-    refinement.size.clear();
-    for (std::size_t v = 0; v < n; ++v) {
-      if (class_of[v] == refinement.first.size()) {
-        refinement.first.push_back(static_cast<ColouredGraph::VertexId>(v));
+    sum_.assign(n, Hash{0, 0});
+    is_touched_.assign(n, true);
+    touched_ = std::move(order);
+    for (std::uint32_t v = 0; v < n; ++v) Announce(v, class_of_[v], +1);
+  }
+
+  // False when nothing split.
+  bool Round() {
+    std::sort(touched_.begin(), touched_.end(), [&](std::uint32_t a, std::uint32_t b) {
+      if (class_of_[a] != class_of_[b]) return class_of_[a] < class_of_[b];
+      if (sum_[a].a != sum_[b].a) return sum_[a].a < sum_[b].a;
+      if (sum_[a].b != sum_[b].b) return sum_[a].b < sum_[b].b;
+      return a < b;
+    });
+    changed_.clear();
+    for (std::size_t i = 0; i < touched_.size();) {
+      std::size_t last = i;
+      while (last < touched_.size() && class_of_[touched_[last]] == class_of_[touched_[i]]) ++last;
+      SplitClass(i, last);
+      i = last;
+    }
+    for (const std::uint32_t v : touched_) is_touched_[v] = false;
+    touched_.clear();
+    for (const Change& change : changed_) {
+      Announce(change.vertex, change.before, -1);
+      Announce(change.vertex, class_of_[change.vertex], +1);
+    }
+    return !changed_.empty();
+  }
+
+  const std::vector<std::uint32_t>& class_of() const { return class_of_; }
+
+ private:
+  struct Change {
+    std::uint32_t vertex, before;
+  };
+
+  std::uint32_t Last() const { return static_cast<std::uint32_t>(size_.size() - 1); }
+  void NewClass() {
+    size_.push_back(0);
+    class_sum_.push_back({0, 0});
+  }
+
+  // touched_[first, last) are the touched members of one class, by sum.
+  void SplitClass(std::size_t first, std::size_t last) {
+    const std::uint32_t own = class_of_[touched_[first]];
+    const bool all = last - first == size_[own];
+    if (all) {
+      // The largest part stays; of equal ones the first.
+      std::size_t largest = 0;
+      for (std::size_t i = first, end = i; i < last; i = end) {
+        while (end < last && sum_[touched_[end]] == sum_[touched_[i]]) ++end;
+        if (end - i <= largest) continue;
+        largest = end - i;
+        class_sum_[own] = sum_[touched_[i]];
+      }
+    }
+    for (std::size_t i = first, end = i; i < last; i = end) {
+      while (end < last && sum_[touched_[end]] == sum_[touched_[i]]) ++end;
+      if (sum_[touched_[i]] == class_sum_[own]) continue;
+      NewClass();
+      class_sum_.back() = sum_[touched_[i]];
+      for (std::size_t k = i; k < end; ++k) {
+        changed_.push_back({touched_[k], own});
+        class_of_[touched_[k]] = Last();
+      }
+      size_.back() = end - i;
+      size_[own] -= end - i;
+    }
+  }
+
+  // All that have an edge to `vertex` see it in (or no longer in) class `number`.
+  void Announce(std::uint32_t vertex, std::uint32_t number, int sign) {
+    for (std::size_t e = in_.first[vertex]; e < in_.first[vertex + 1]; ++e) {
+      const Hash edge = HashOf(Mix(in_.label[e]) + number, seed_);
+      const std::uint32_t from = in_.other[e];
+      sum_[from].a += sign > 0 ? edge.a : -edge.a;
+      sum_[from].b += sign > 0 ? edge.b : -edge.b;
+      if (is_touched_[from]) continue;
+      is_touched_[from] = true;
+      touched_.push_back(from);
+    }
+  }
+
+  const Incidence& in_;
+  std::uint64_t seed_;
+  std::vector<std::uint32_t> class_of_;
+  std::vector<std::size_t> size_;  // by class
+  std::vector<Hash> class_sum_;    // by class: of the members that were not touched
+  std::vector<Hash> sum_;          // by vertex
+  std::vector<bool> is_touched_;
+  std::vector<std::uint32_t> touched_;
+  std::vector<Change> changed_;
+};
+
+}  // namespace
+
+Refinement Refine(const ColouredGraph& graph) {
+  using Edge = ColouredGraph::Edge;
+  const std::size_t n = graph.vertex_count();
+  const Incidence in = By(graph.edges_, n, &Edge::to, &Edge::from);
+  const Incidence out = By(graph.edges_, n, &Edge::from, &Edge::to);
+  for (std::uint64_t seed = 1;; ++seed) {
+    Splitting splitting(graph.colour_, in, seed);
+    Refinement refinement;
+    refinement.rounds = 1;
+    while (splitting.Round()) ++refinement.rounds;
+    // Numbers by first member.
+    std::vector<std::uint32_t> number(n, kNoNumber);
+    refinement.class_of.resize(n);
+    for (std::uint32_t v = 0; v < n; ++v) {
+      std::uint32_t& at = number[splitting.class_of()[v]];
+      if (at == kNoNumber) {
+        at = static_cast<std::uint32_t>(refinement.first.size());
+        refinement.first.push_back(v);
         refinement.size.push_back(0);
       }
-      ++refinement.size[class_of[v]];
+      refinement.class_of[v] = at;
+      ++refinement.size[at];
     }
     if (IsEquitable(out, refinement)) return refinement;
   }

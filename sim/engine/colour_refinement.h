@@ -41,8 +41,7 @@ struct Refinement {
   int rounds = 0;
 };
 
-// O((vertices + edges) · rounds), rounds at most the longest distance over which a difference
-// spreads.
+// O((vertices + edges) · log vertices).
 Refinement Refine(const ColouredGraph& graph);
 
 }  // namespace aurum
