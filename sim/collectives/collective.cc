@@ -4,159 +4,59 @@
 #include <cassert>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "sim/collectives/envelope.h"
-#include "sim/collectives/wires.h"
+#include "sim/core/diagnostic.h"
 
 namespace aurum {
 
-// Symbols: n ranks in a group, D domains (NVLink domains; without NVLink, nodes) with r ranks of
-// the group each, S bytes as nccl-tests counts them, F = BusFactor(kind, n) the bytes on the
-// busiest link of a ring per byte of S.
-//
 // Inside one NVLink domain: t = envelope(S) · intra_factor, the bandwidth part scaled by the
-// measured node's NVLink rate over the cluster's (envelope.cc for sizes not measured).
+// measured node's NVLink rate over the cluster's (envelope.cc for sizes not measured). Otherwise
 //
-// Otherwise a ring. NCCL runs c parallel rings ("channels"), each through all n ranks, each leaving
-// a node at another rank, through that rank's own NIC; each carries 1/c of the data. So rank k of a
-// domain sends F·S/c to rank k of the next domain, and to its neighbour inside what the rings carry
-// that do not leave at it: F·S·(c − 1)/c if one does, F·S if none does. c = r with NVLink, else
-// min(r, NICs of the node). Then
+//   t = latency + max( Σ over phases of max over links of bytes on it / (rate · efficiency),
+//                      the same bytes at the bandwidth measured inside a domain )
 //
-//   t = latency + max( max over links of bytes on it / (rate · efficiency),  F·S / bus bandwidth
-//   measured inside a domain )
+// with the bytes of all groups summed on each link; flows.cc says which bytes and what latency. For
+// a ring over r ranks with a NIC each that is F·S / min(bus, r · NIC · efficiency). All flows go in
+// lock step, so the slowest link sets the rate of all, and each flow is capped at that rate.
 //
-// with the bytes of all groups summed on each link. For r ranks with a NIC each, that is F·S /
-// min(bus, r · NIC · efficiency). All flows of a ring go in lock step, so the slowest link sets the
-// rate of all, and each flow is capped at that rate.
-//
-//   latency = passes · ((n − D) · intra step + D · network step), passes 2 for all-reduce, 1 for
-//   the others; all-reduce: or a tree's 2 · ((r − 1) · intra step + log2(D) · network step), if
-//   less (NCCL's double binary tree has the ring's bandwidth to within a few percent).
-//
-// All-to-all sends S/n from each rank to each other one, directly. Send-receive sends S from each
-// rank to the next.
+// Protocols (LL, LL128, Simple) trade latency for bandwidth. Where a profile was measured, its
+// envelope of lines is the best of them at each size. Between domains the constants are: latency as
+// fitted on training runs, which is near LL's, and bandwidth as Simple's; so sizes around 1 MiB,
+// where a library changes from one to the other, come out too fast (tests/collectives/
+// measured_test.cc has by how much).
 //
 // Constants, and where they are from:
-//   - a ring step took 2 µs inside a node and 12 µs between nodes in the fit of Aurum's op-level
-//   model to 202 measured
-//     training runs; on the NVLink and same-rail routes that those ran on the links account for 0.6
-//     and 2.7 µs (the LL latencies of NCCL, src/graph/tuning.cc), so the rest is software: 1.4
-//     and 9.3 µs on top of the route's latency;
 //   - NVLink gives NCCL 20 of 25 GB/s per link (A100), 20.6 (H100), 40.1 of 50 (B200): NCCL,
 //   src/graph/topo.h: 0.8;
-//   - PCIe gives 12 of 15.75 GB/s on generation 3 x16 (same file): 0.76.
+//   - of that, NVLS reaches 0.85 on Hopper and 0.74 on Blackwell: src/graph/tuning.cc;
+//   - PCIe gives 12 of 15.75 GB/s on generation 3 x16 (topo.h): 0.76.
 
 namespace {
 
-constexpr double kIntraStepSoftware_s = 1.4e-6;
-constexpr double kNetworkStepSoftware_s = 9.3e-6;
 constexpr double kNvLinkEfficiency = 0.8;
+constexpr double kNvlsHopper = 0.85;
+constexpr double kNvlsBlackwell = 0.74;
 constexpr double kPcieEfficiency = 0.76;
 // Past this many flows of one all-to-all, the partners in other domains are sampled.
 constexpr std::size_t kMostDirectFlows = std::size_t{1} << 16;
-// Peers that an all-to-all of NCCL serves at the same time (assumed): its latency is that of ⌈peers
-// / 8⌉ rounds.
-constexpr int kPeersAtOnce = 8;
 
 std::string LinkKindLabel(LinkKind kind) { return std::string(LinkKindName(kind)); }
 
-// A group by its domains, in order of first appearance; inside, in ring order.
-std::vector<std::vector<int>> SplitByDomain(const RankGroup& group, const Cluster& cluster) {
-  std::vector<std::pair<int, std::vector<int>>> domains;
-  for (const int gpu : group) {
-    const int domain = cluster.NvLinkDomainOf(gpu);
-    // Ranks of a domain mostly stand together: look at the last one first.
-    auto found = domains.rbegin();
-    while (found != domains.rend() && found->first != domain) ++found;
-    if (found == domains.rend()) {
-      domains.push_back({domain, {gpu}});
-    } else {
-      found->second.push_back(gpu);
-    }
-  }
-  std::vector<std::vector<int>> ranks;
-  ranks.reserve(domains.size());
-  for (auto& domain : domains) ranks.push_back(std::move(domain.second));
-  return ranks;
-}
-
-// Neighbour to neighbour, S · F on each edge. A broadcast's last rank sends nothing.
-void AddRing(const std::vector<int>& ranks, double bytes, bool closed, WirePlan* plan) {
-  const std::size_t n = ranks.size();
-  for (std::size_t i = 0; i + (closed ? 0 : 1) < n; ++i)
-    plan->Add({ranks[i], ranks[(i + 1) % n], bytes});
-}
-
-void AddHierarchicalRing(const std::vector<std::vector<int>>& domains, double bytes, bool closed,
-                         std::size_t channels, WirePlan* plan) {
-  const double per_channel = bytes / static_cast<double>(channels);
-  for (std::size_t d = 0; d < domains.size(); ++d) {
-    const std::vector<int>& here = domains[d];
-    const std::vector<int>& next = domains[(d + 1) % domains.size()];
-    const auto exit = [&](const std::vector<int>& ranks, std::size_t channel) {
-      return channel * ranks.size() / channels;
-    };
-    std::vector<bool> leaves(here.size(), false);
-    for (std::size_t channel = 0; channel < channels; ++channel) {
-      leaves[exit(here, channel)] = true;
-      if (!closed && d + 1 == domains.size()) continue;
-      plan->Add({here[exit(here, channel)], next[exit(next, channel)], per_channel});
-    }
-    if (here.size() == 1) continue;
-    for (std::size_t i = 0; i < here.size(); ++i) {
-      const double carried = per_channel * static_cast<double>(channels - (leaves[i] ? 1 : 0));
-      if (carried > 0) plan->Add({here[i], here[(i + 1) % here.size()], carried});
-    }
-  }
-}
-
-// S/n from each to each. Inside a domain every pair. Between domains every pair too, or, where
-// `most` flows are too few for that, a sample that stands for the others: (domain + q, rank + s) of
-// every (domain, rank) is a permutation, so a few evenly spread (q, s) put on the links what all of
-// them do, in fewer flows.
-void AddAllToAll(const std::vector<std::vector<int>>& domains, double bytes, std::size_t most,
-                 WirePlan* plan) {
-  std::size_t n = 0;
-  for (const std::vector<int>& ranks : domains) n += ranks.size();
-  const double share = bytes / static_cast<double>(n);
-  const bool all = n * (n - 1) <= most;
-  for (std::size_t d = 0; d < domains.size(); ++d) {
-    const std::vector<int>& here = domains[d];
-    const std::size_t outside = n - here.size();
-    const std::size_t sampled =
-        std::clamp<std::size_t>(most / n, 1, std::max<std::size_t>(1, outside));
-    for (std::size_t i = 0; i < here.size(); ++i) {
-      for (const int peer : here) {
-        if (peer != here[i]) plan->Add({here[i], peer, share});
-      }
-      for (std::size_t q = 1; all && q < domains.size(); ++q) {
-        for (const int peer : domains[(d + q) % domains.size()]) plan->Add({here[i], peer, share});
-      }
-      for (std::size_t k = 0; !all && outside > 0 && k < sampled; ++k) {
-        const std::size_t q = 1 + k * (domains.size() - 1) / sampled;
-        const std::vector<int>& there = domains[(d + q) % domains.size()];
-        plan->Add({here[i], there[(i + k) % there.size()],
-                   share * static_cast<double>(outside) / static_cast<double>(sampled)});
-      }
-    }
-  }
-}
-
-double StepLatency(const WirePlan& plan, bool over_network) {
-  return plan.HighestLatency(over_network) +
-         (over_network ? kNetworkStepSoftware_s : kIntraStepSoftware_s);
+double StepLatency(double route_s, bool over_network) {
+  return route_s + (over_network ? kNetworkStepSoftware_s : kIntraStepSoftware_s);
 }
 
 void CheckArguments(double bytes, const CollectiveOptions& options) {
   assert(std::isfinite(bytes) && bytes >= 0);
-  assert(options.network_efficiency > 0 && options.intra_factor > 0);
+  assert(options.network_efficiency > 0 && options.intra_factor > 0 && options.channels >= 0);
   (void)bytes;
   (void)options;
 }
 
-// The narrowest NVLink on the way of the group's first edge, B/s; 0 where there is none.
+// The narrowest NVLink on the way, B/s; 0 where there is none.
 double NvLinkBandwidth(const Cluster& cluster, int src, int dst) {
   double narrowest = 0;
   for (const int id : cluster.Route(src, dst)) {
@@ -179,71 +79,253 @@ double NvLinkRatio(const Cluster& cluster, const Profile& profile, const Collect
   return measured > 0 && here > 0 ? measured / here : 1;
 }
 
+// What the flows take at least, by the bandwidth measured inside a domain; 0 where nothing was.
+double MeasuredInsideSeconds(CollectiveAlgorithm algorithm, CollectiveKind kind, double bytes,
+                             const GroupShape& shape, const Cluster& cluster,
+                             const Profile& profile, const CollectiveOptions& options) {
+  if (!shape.nvlink || !shape.SeveralDomains() || shape.domains.front().size() < 2) return 0;
+  const int inside = static_cast<int>(shape.most);
+  double on_bus = 0;
+  std::optional<double> bus;
+  switch (algorithm) {
+    case CollectiveAlgorithm::kRing:
+    case CollectiveAlgorithm::kPipelined:
+      on_bus = bytes * BusFactor(kind, shape.ranks);
+      bus = RingBusBandwidth(profile, inside);
+      break;
+    case CollectiveAlgorithm::kTree:
+      on_bus = kind == CollectiveKind::kAllReduce ? 2 * bytes : bytes;
+      bus = RingBusBandwidth(profile, inside);
+      break;
+    case CollectiveAlgorithm::kNvls:
+      on_bus = bytes * BusFactor(CollectiveKind::kAllReduce, inside);
+      bus = BusBandwidth(profile, CollectiveKind::kAllReduce, inside);
+      break;
+    default:
+      return 0;
+  }
+  if (!bus) return 0;
+  const std::vector<int>& ranks = shape.domains.front();
+  return on_bus / *bus * options.intra_factor *
+         NvLinkRatio(cluster, profile, options, ranks[0], ranks[1]);
+}
+
 void Complete(CollectiveCost* cost, double bytes_on_bus, double flow_s) {
   cost->seconds = cost->latency_s + flow_s;
   cost->bus_bandwidth_bytes_per_s = cost->seconds > 0 ? bytes_on_bus / cost->seconds : 0;
 }
 
-CollectiveCost PriceInsideDomain(CollectiveKind kind, double bytes,
-                                 const std::vector<RankGroup>& groups, const Cluster& cluster,
-                                 const Profile& profile, const CollectiveOptions& options,
-                                 bool* priced) {
-  const int n = static_cast<int>(groups.front().size());
-  WirePlan plan(cluster);
-  const bool closed = kind != CollectiveKind::kBroadcast;
-  const auto add = [&](const RankGroup& group) {
-    if (kind == CollectiveKind::kAllToAll) {
-      AddAllToAll({group}, bytes, kMostDirectFlows / groups.size(), &plan);
+// What is asked, and how the groups lie.
+struct Question {
+  CollectiveKind kind;
+  double bytes;
+  const std::vector<RankGroup>& groups;
+  const Cluster& cluster;
+  const Profile& profile;
+  const CollectiveOptions& options;
+  std::vector<GroupShape> shapes;
+  int ranks = 0;
+
+  double BytesOnBus() const { return bytes * BusFactor(kind, ranks); }
+  bool InsideDomains() const {
+    return std::all_of(shapes.begin(), shapes.end(), [](const GroupShape& shape) {
+      return shape.nvlink && !shape.SeveralDomains();
+    });
+  }
+};
+
+Question Ask(CollectiveKind kind, double bytes, const std::vector<RankGroup>& groups,
+             const Cluster& cluster, const Profile& profile, const CollectiveOptions& options) {
+  CheckArguments(bytes, options);
+  Question question{kind, bytes, groups, cluster, profile, options, {}, 0};
+  question.ranks = groups.empty() ? 0 : static_cast<int>(groups.front().size());
+  if (question.ranks <= 1) return question;
+  question.shapes.reserve(groups.size());
+  for (const RankGroup& group : groups) {
+    assert(group.size() == groups.front().size());
+    question.shapes.push_back(ShapeOf(group, cluster, options.channels));
+  }
+  return question;
+}
+
+// The wires of all groups under one algorithm, and what follows from them.
+struct Estimate {
+  explicit Estimate(const Cluster& cluster) : plan(cluster) {}
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;  // kAuto: measured
+  WirePlan plan;
+  LinkEfficiency efficiency{};
+  std::vector<double> least_s{};  // of the flows, by group
+  double envelope_latency_s = 0;  // measured
+  Provenance provenance = Provenance::kAssumed;
+};
+
+std::optional<Estimate> EstimateByEnvelope(const Question& q) {
+  if (q.options.algorithm != CollectiveAlgorithm::kAuto || !q.InsideDomains()) return std::nullopt;
+  Estimate estimate(q.cluster);
+  WirePlan& plan = estimate.plan;
+  const CollectiveAlgorithm pattern =
+      q.kind == CollectiveKind::kAllToAll || q.kind == CollectiveKind::kSendRecv
+          ? CollectiveAlgorithm::kDirect
+          : CollectiveAlgorithm::kRing;
+  const auto add = [&](const GroupShape& shape) {
+    if (q.kind == CollectiveKind::kSendRecv) {
+      AddFlows(CollectiveAlgorithm::kRing, q.kind, q.bytes, shape, q.cluster, 0, &plan);
     } else {
-      AddRing(group, bytes * BusFactor(kind, n), closed, &plan);
+      AddFlows(pattern, q.kind, q.bytes, shape, q.cluster, kMostDirectFlows / q.groups.size(),
+               &plan);
     }
   };
-  add(groups.front());
-  const std::optional<EnvelopeCost> envelope =
-      PriceByEnvelope(profile, kind, n, bytes, StepLatency(plan, false));
-  *priced = envelope.has_value();
-  if (!envelope) return {};
-  CollectiveCost cost;
-  cost.algorithm = "envelope";
-  cost.bottleneck = "measured";
-  cost.provenance = envelope->provenance;
-  cost.latency_s = envelope->latency_s * options.intra_factor;
-  const double ratio = NvLinkRatio(cluster, profile, options, groups.front()[0], groups.front()[1]);
-  double flow_s = envelope->flow_s * options.intra_factor * ratio;
+  add(q.shapes.front());
+  const std::optional<EnvelopeCost> envelope = PriceByEnvelope(
+      q.profile, q.kind, q.ranks, q.bytes, StepLatency(plan.HighestLatency(false), false));
+  if (!envelope) return std::nullopt;
+  estimate.provenance = envelope->provenance;
+  estimate.envelope_latency_s = envelope->latency_s * q.options.intra_factor;
+  const RankGroup& first = q.groups.front();
+  const double flow_s = envelope->flow_s * q.options.intra_factor *
+                        NvLinkRatio(q.cluster, q.profile, q.options, first[0], first[1]);
   // In-switch reduction moves fewer bytes than a ring, which is what the wires assume: fit them to
   // the link.
-  LinkKind kind_of_bottleneck = LinkKind::kNvLink;
-  const double one_group_s = plan.Seconds({}, &kind_of_bottleneck);
-  for (std::size_t g = 1; g < groups.size(); ++g) add(groups[g]);
-  if (one_group_s > flow_s) plan.Scale(flow_s / one_group_s);
-  // Groups that share a rank, or a domain that blocks, slow each other.
-  const double all_groups_s = plan.Seconds({}, &kind_of_bottleneck);
-  if (all_groups_s > flow_s * (1 + 1e-9)) {
-    flow_s = all_groups_s;
-    cost.bottleneck = LinkKindLabel(kind_of_bottleneck);
+  LinkKind ignored = LinkKind::kNvLink;
+  const double one_group_s = plan.Seconds({}, &ignored);
+  for (std::size_t g = 1; g < q.shapes.size(); ++g) {
+    plan.StartGroup();
+    add(q.shapes[g]);
   }
-  Complete(&cost, bytes * BusFactor(kind, n), flow_s);
-  if (options.want_pattern) cost.pattern = plan.LockStep(flow_s);
+  if (one_group_s > flow_s) plan.Scale(flow_s / one_group_s);
+  estimate.least_s.assign(q.shapes.size(), flow_s);
+  return estimate;
+}
+
+Estimate EstimateByModel(const Question& q, CollectiveAlgorithm algorithm) {
+  Estimate estimate(q.cluster);
+  estimate.algorithm = algorithm;
+  estimate.efficiency = EfficiencyOf(algorithm, q.profile, q.options);
+  // Rates of datasheets; the share of them and the step latencies are constants fitted elsewhere.
+  estimate.provenance = Weakest(q.cluster.provenance, Provenance::kDatasheet);
+  for (std::size_t g = 0; g < q.shapes.size(); ++g) {
+    if (g > 0) estimate.plan.StartGroup();
+    if (q.kind == CollectiveKind::kSendRecv) {
+      // From each to the next in the order that was given, not by domain.
+      const RankGroup& group = q.groups[g];
+      for (std::size_t i = 0; i < group.size(); ++i)
+        estimate.plan.Add({group[i], group[(i + 1) % group.size()], q.bytes});
+    } else {
+      AddFlows(algorithm, q.kind, q.bytes, q.shapes[g], q.cluster,
+               kMostDirectFlows / q.groups.size(), &estimate.plan);
+    }
+    const bool like_before = g > 0 && q.shapes[g].most == q.shapes[g - 1].most &&
+                             q.shapes[g].SeveralDomains() == q.shapes[g - 1].SeveralDomains();
+    estimate.least_s.push_back(like_before
+                                   ? estimate.least_s.back()
+                                   : MeasuredInsideSeconds(algorithm, q.kind, q.bytes, q.shapes[g],
+                                                           q.cluster, q.profile, q.options));
+  }
+  return estimate;
+}
+
+// Of one group, or of all at once where `group` has no value.
+CollectiveCost CostOf(const Question& q, const Estimate& estimate, std::optional<std::size_t> group,
+                      bool want_pattern) {
+  CollectiveCost cost;
+  const WirePlan& plan = estimate.plan;
+  const bool measured = estimate.algorithm == CollectiveAlgorithm::kAuto;
+  cost.algorithm = measured ? "envelope" : CollectiveAlgorithmName(estimate.algorithm);
+  cost.provenance = estimate.provenance;
+  LinkKind limiting = measured ? LinkKind::kNvLink : LinkKind::kNetwork;
+  double flow_s = group ? plan.GroupSeconds(*group, estimate.efficiency, &limiting)
+                        : plan.Seconds(estimate.efficiency, &limiting);
+  const double least_s = group
+                             ? estimate.least_s[*group]
+                             : *std::max_element(estimate.least_s.begin(), estimate.least_s.end());
+  if (measured) {
+    // Groups that share a rank, or a domain that blocks, slow each other.
+    const bool slowed = flow_s > least_s * (1 + 1e-9);
+    cost.bottleneck = slowed ? LinkKindLabel(limiting) : "measured";
+    if (!slowed) flow_s = least_s;
+    cost.latency_s = estimate.envelope_latency_s;
+  } else {
+    cost.bottleneck = LinkKindLabel(least_s > flow_s ? LinkKind::kNvLink : limiting);
+    flow_s = std::max(flow_s, least_s);
+    const auto latency = [&](std::size_t g, double intra_s, double network_s, bool over_network) {
+      StepLatencies step;
+      step.intra_s = StepLatency(intra_s, false);
+      step.between_s = over_network ? StepLatency(network_s, true) : step.intra_s;
+      return LatencySeconds(estimate.algorithm, q.kind, q.bytes, q.shapes[g], q.cluster, step,
+                            flow_s);
+    };
+    if (group) {
+      cost.latency_s = latency(*group, plan.HighestLatency(false, *group),
+                               plan.HighestLatency(true, *group), plan.AnyCrossesNetwork(*group));
+    } else {
+      const double intra_s = plan.HighestLatency(false), network_s = plan.HighestLatency(true);
+      bool over_network = false;
+      for (std::size_t g = 0; g < q.shapes.size(); ++g)
+        over_network = over_network || plan.AnyCrossesNetwork(g);
+      for (std::size_t g = 0; g < q.shapes.size(); ++g) {
+        const bool like_before = g > 0 && q.shapes[g].most == q.shapes[g - 1].most &&
+                                 q.shapes[g].channels == q.shapes[g - 1].channels &&
+                                 q.shapes[g].domains.size() == q.shapes[g - 1].domains.size();
+        if (!like_before)
+          cost.latency_s = std::max(cost.latency_s, latency(g, intra_s, network_s, over_network));
+      }
+    }
+  }
+  Complete(&cost, q.BytesOnBus(), flow_s);
+  if (want_pattern)
+    cost.pattern = group ? plan.GroupLockStep(*group, flow_s) : plan.LockStep(flow_s);
   return cost;
 }
 
-}  // namespace
-
-double BusFactor(CollectiveKind kind, int ranks) {
-  const double n = ranks;
-  switch (kind) {
-    case CollectiveKind::kAllReduce:
-      return 2 * (n - 1) / n;
-    case CollectiveKind::kAllGather:
-    case CollectiveKind::kReduceScatter:
-    case CollectiveKind::kAllToAll:
-      return (n - 1) / n;
-    case CollectiveKind::kBroadcast:
-    case CollectiveKind::kSendRecv:
-      return 1;
+// What a library would choose among.
+std::vector<CollectiveAlgorithm> Candidates(const Question& q) {
+  const auto applies = [&](CollectiveAlgorithm algorithm) {
+    return std::all_of(q.shapes.begin(), q.shapes.end(), [&](const GroupShape& shape) {
+      return WhyNot(algorithm, q.kind, shape, q.cluster, q.profile.device.compute_capability,
+                    q.options.sharp)
+          .empty();
+    });
+  };
+  if (q.options.algorithm != CollectiveAlgorithm::kAuto) {
+    for (const GroupShape& shape : q.shapes)
+      CheckApplies(q.options.algorithm, q.kind, shape, q.cluster,
+                   q.profile.device.compute_capability, q.options.sharp);
+    return {q.options.algorithm};
   }
-  return 1;
+  if (q.kind == CollectiveKind::kAllToAll || q.kind == CollectiveKind::kSendRecv)
+    return {CollectiveAlgorithm::kDirect};
+  std::vector<CollectiveAlgorithm> candidates{CollectiveAlgorithm::kRing};
+  // Inside a domain NCCL's tree is a chain: never better.
+  const bool between = std::all_of(q.shapes.begin(), q.shapes.end(),
+                                   [](const GroupShape& shape) { return shape.SeveralDomains(); });
+  if (q.kind != CollectiveKind::kAllReduce || !between) return candidates;
+  candidates.push_back(CollectiveAlgorithm::kTree);
+  if (applies(CollectiveAlgorithm::kNvls)) candidates.push_back(CollectiveAlgorithm::kNvls);
+  if (q.options.sharp && applies(CollectiveAlgorithm::kSharp))
+    candidates.push_back(CollectiveAlgorithm::kSharp);
+  return candidates;
 }
+
+Estimate Best(const Question& q) {
+  if (std::optional<Estimate> measured = EstimateByEnvelope(q)) return std::move(*measured);
+  const std::vector<CollectiveAlgorithm> candidates = Candidates(q);
+  Estimate best = EstimateByModel(q, candidates.front());
+  if (candidates.size() == 1) return best;
+  const auto seconds = [&](const Estimate& estimate) {
+    return CostOf(q, estimate, std::nullopt, false).seconds;
+  };
+  double least = seconds(best);
+  for (std::size_t c = 1; c < candidates.size(); ++c) {
+    Estimate other = EstimateByModel(q, candidates[c]);
+    const double other_s = seconds(other);
+    if (other_s >= least) continue;
+    least = other_s;
+    best = std::move(other);
+  }
+  return best;
+}
+
+}  // namespace
 
 double MeasuredNvLinkBandwidth(double compute_capability) {
   if (compute_capability == 8.0) return 300e9;
@@ -252,104 +334,96 @@ double MeasuredNvLinkBandwidth(double compute_capability) {
   return 0;
 }
 
+LinkEfficiency EfficiencyOf(CollectiveAlgorithm algorithm, const Profile& profile,
+                            const CollectiveOptions& options) {
+  LinkEfficiency efficiency{kNvLinkEfficiency, kPcieEfficiency, options.network_efficiency};
+  if (algorithm == CollectiveAlgorithm::kNvls)
+    efficiency.nvlink *= profile.device.compute_capability >= 10 ? kNvlsBlackwell : kNvlsHopper;
+  return efficiency;
+}
+
 CollectiveCost PriceCollective(CollectiveKind kind, double bytes,
                                const std::vector<RankGroup>& groups, const Cluster& cluster,
                                const Profile& profile, const CollectiveOptions& options) {
-  CheckArguments(bytes, options);
-  if (groups.empty() || groups.front().size() <= 1) return {.provenance = Provenance::kMeasured};
-  const int n = static_cast<int>(groups.front().size());
+  const Question question = Ask(kind, bytes, groups, cluster, profile, options);
+  if (question.ranks <= 1) return {.provenance = Provenance::kMeasured};
+  return CostOf(question, Best(question), std::nullopt, options.want_pattern);
+}
 
-  std::vector<std::vector<std::vector<int>>> split;
-  split.reserve(groups.size());
-  std::size_t most_domains = 0, most_inside = 0;
-  for (const RankGroup& group : groups) {
-    assert(group.size() == groups.front().size());
-    split.push_back(SplitByDomain(group, cluster));
-    most_domains = std::max(most_domains, split.back().size());
-    for (const std::vector<int>& ranks : split.back())
-      most_inside = std::max(most_inside, ranks.size());
-  }
-  const bool nvlink = cluster.HasNvLink() && cluster.NvLinkDomainOf(groups.front().front()) >= 0;
-  if (most_domains == 1 && nvlink) {
-    bool priced = false;
-    CollectiveCost cost =
-        PriceInsideDomain(kind, bytes, groups, cluster, profile, options, &priced);
-    if (priced) return cost;
-  }
+std::vector<CollectiveCost> PriceGroups(CollectiveKind kind, double bytes,
+                                        const std::vector<RankGroup>& groups,
+                                        const Cluster& cluster, const Profile& profile,
+                                        const CollectiveOptions& options) {
+  const Question question = Ask(kind, bytes, groups, cluster, profile, options);
+  if (question.ranks <= 1)
+    return std::vector<CollectiveCost>(groups.size(), {.provenance = Provenance::kMeasured});
+  const Estimate best = Best(question);
+  std::vector<CollectiveCost> costs;
+  costs.reserve(groups.size());
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    costs.push_back(CostOf(question, best, g, options.want_pattern));
+  return costs;
+}
 
-  CollectiveCost cost;
-  const double on_bus = bytes * BusFactor(kind, n);
-  const LinkEfficiency efficiency{kNvLinkEfficiency, kPcieEfficiency, options.network_efficiency};
-  const bool closed = kind != CollectiveKind::kBroadcast;
-  const bool direct = kind == CollectiveKind::kAllToAll || kind == CollectiveKind::kSendRecv;
-  WirePlan plan(cluster);
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    const std::vector<std::vector<int>>& domains = split[g];
-    if (kind == CollectiveKind::kAllToAll) {
-      AddAllToAll(domains, bytes, kMostDirectFlows / groups.size(), &plan);
-    } else if (kind == CollectiveKind::kSendRecv || domains.size() == 1) {
-      AddRing(groups[g], on_bus, closed, &plan);
-    } else {
-      std::size_t channels = domains.front().size();
-      for (const std::vector<int>& ranks : domains) channels = std::min(channels, ranks.size());
-      if (!nvlink)
-        channels = std::min(channels, static_cast<std::size_t>(std::max(1, cluster.nics_per_node)));
-      AddHierarchicalRing(domains, on_bus, closed, channels, &plan);
+CollectiveAlgorithm ChooseAlgorithm(CollectiveKind kind, double bytes, const RankGroup& group,
+                                    const Cluster& cluster, const Profile& profile,
+                                    const CollectiveOptions& options) {
+  const std::vector<RankGroup> groups{group};
+  const Question question = Ask(kind, bytes, groups, cluster, profile, options);
+  if (question.ranks <= 1) return CollectiveAlgorithm::kAuto;
+  return Best(question).algorithm;
+}
+
+CollectiveCost PriceAllToAllV(const std::vector<double>& bytes, const RankGroup& group,
+                              const Cluster& cluster, const Profile& profile,
+                              const CollectiveOptions& options) {
+  const std::size_t n = group.size();
+  assert(bytes.size() == n * n);
+  std::vector<double> sent(n, 0), received(n, 0);
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < n; ++j) {
+      assert(std::isfinite(bytes[i * n + j]) && bytes[i * n + j] >= 0);
+      if (i == j) continue;
+      sent[i] += bytes[i * n + j];
+      received[j] += bytes[i * n + j];
     }
   }
-
-  const double intra_step = StepLatency(plan, false);
-  const double network_step = StepLatency(plan, true);
-  bool over_network = false;
-  for (std::size_t wire = 0; wire < plan.size() && !over_network; ++wire)
-    over_network = plan.CrossesNetwork(wire);
-  const double between_step = over_network ? network_step : intra_step;
-  const double domains = static_cast<double>(most_domains),
-               inside = static_cast<double>(most_inside);
-  if (kind == CollectiveKind::kSendRecv) {
-    cost.latency_s = between_step;
-  } else if (kind == CollectiveKind::kAllToAll) {
-    cost.latency_s = std::ceil((inside - 1) / kPeersAtOnce) * intra_step +
-                     std::ceil((n - inside) / kPeersAtOnce) * between_step;
-  } else if (most_domains == 1) {
-    const double steps = kind == CollectiveKind::kAllReduce ? 2 * (n - 1) : n - 1;
-    cost.latency_s = steps * between_step;
-  } else {
-    const double ring =
-        (n - domains) * intra_step + (closed ? domains : domains - 1) * between_step;
-    cost.latency_s =
-        kind == CollectiveKind::kAllReduce
-            ? 2 * std::min(ring, (inside - 1) * intra_step + std::log2(domains) * between_step)
-            : ring;
-  }
-
-  LinkKind limiting = LinkKind::kNetwork;
-  double flow_s = plan.Seconds(efficiency, &limiting);
-  cost.bottleneck = LinkKindLabel(limiting);
-  if (nvlink && most_domains > 1 && most_inside > 1 && !direct) {
-    const std::vector<int>& ranks = split.front().front();
-    const std::optional<double> bus = RingBusBandwidth(profile, static_cast<int>(most_inside));
-    if (bus && ranks.size() > 1) {
-      const double ratio = NvLinkRatio(cluster, profile, options, ranks[0], ranks[1]);
-      const double inside_s = on_bus / *bus * options.intra_factor * ratio;
-      if (inside_s > flow_s) {
-        flow_s = inside_s;
-        cost.bottleneck = LinkKindLabel(LinkKind::kNvLink);
-      }
+  if (n <= 1) return {.provenance = Provenance::kMeasured};
+  const double busiest = std::max(*std::max_element(sent.begin(), sent.end()),
+                                  *std::max_element(received.begin(), received.end()));
+  const double rounded = static_cast<double>(n);
+  const double equal = busiest * rounded / (rounded - 1);
+  const std::vector<RankGroup> groups{group};
+  const Question q = Ask(CollectiveKind::kAllToAll, equal, groups, cluster, profile, options);
+  if (q.options.algorithm != CollectiveAlgorithm::kAuto &&
+      q.options.algorithm != CollectiveAlgorithm::kDirect)
+    ThrowInput(562,
+               "algorithm \"" + CollectiveAlgorithmName(q.options.algorithm) +
+                   "\" cannot do all_to_all with unequal shares",
+               "auto or direct");
+  Estimate estimate = [&] {
+    if (std::optional<Estimate> measured = EstimateByEnvelope(q)) return std::move(*measured);
+    Estimate model(cluster);
+    model.algorithm = CollectiveAlgorithm::kDirect;
+    model.efficiency = EfficiencyOf(model.algorithm, profile, options);
+    model.provenance = Weakest(cluster.provenance, Provenance::kDatasheet);
+    model.least_s = {0};
+    return model;
+  }();
+  // The wires are the given ones; a measured time stands for as many bytes at the busiest rank.
+  const bool measured = estimate.algorithm == CollectiveAlgorithm::kAuto;
+  estimate.plan = WirePlan(cluster);
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < n; ++j) {
+      if (i != j && bytes[i * n + j] > 0) estimate.plan.Add({group[i], group[j], bytes[i * n + j]});
     }
   }
-  if (direct) {
-    cost.algorithm = "direct";
-  } else if (most_domains > 1) {
-    cost.algorithm = most_inside > 1 ? "hierarchical ring" : "ring";
-  } else {
-    cost.algorithm = nvlink ? "ring" : "ring over PCIe";
+  if (measured) {
+    LinkKind ignored = LinkKind::kNvLink;
+    const double wires_s = estimate.plan.Seconds({}, &ignored);
+    if (wires_s > estimate.least_s[0]) estimate.plan.Scale(estimate.least_s[0] / wires_s);
   }
-  // Rates of datasheets; the share of them and the step latencies are constants fitted elsewhere.
-  cost.provenance = Weakest(cluster.provenance, Provenance::kDatasheet);
-  Complete(&cost, on_bus, flow_s);
-  if (options.want_pattern) cost.pattern = plan.LockStep(flow_s);
-  return cost;
+  return CostOf(q, estimate, std::nullopt, options.want_pattern);
 }
 
 CollectiveCost PriceTransfer(double bytes, const std::vector<std::pair<int, int>>& pairs,
@@ -364,11 +438,9 @@ CollectiveCost PriceTransfer(double bytes, const std::vector<std::pair<int, int>
   }
   if (plan.size() == 0) return {.provenance = Provenance::kMeasured};
   CollectiveCost cost;
-  cost.algorithm = "direct";
-  bool over_network = false;
-  for (std::size_t wire = 0; wire < plan.size() && !over_network; ++wire)
-    over_network = plan.CrossesNetwork(wire);
-  cost.latency_s = StepLatency(plan, over_network);
+  cost.algorithm = CollectiveAlgorithmName(CollectiveAlgorithm::kDirect);
+  const bool over_network = plan.AnyCrossesNetwork(0);
+  cost.latency_s = StepLatency(plan.HighestLatency(over_network), over_network);
   LinkKind limiting = LinkKind::kNetwork;
   const double flow_s = plan.Seconds(efficiency, &limiting);
   cost.bottleneck = LinkKindLabel(limiting);
@@ -376,6 +448,35 @@ CollectiveCost PriceTransfer(double bytes, const std::vector<std::pair<int, int>
   Complete(&cost, bytes, flow_s);
   if (options.want_pattern) cost.pattern = plan.Independent(efficiency);
   return cost;
+}
+
+std::vector<CollectiveCost> PriceTransfers(double bytes,
+                                           const std::vector<std::pair<int, int>>& pairs,
+                                           const Cluster& cluster, const Profile& profile,
+                                           const CollectiveOptions& options) {
+  CheckArguments(bytes, options);
+  (void)profile;
+  const LinkEfficiency efficiency{kNvLinkEfficiency, kPcieEfficiency, options.network_efficiency};
+  WirePlan plan(cluster);
+  for (std::size_t p = 0; p < pairs.size(); ++p) {
+    if (p > 0) plan.StartGroup();
+    if (pairs[p].first != pairs[p].second) plan.Add({pairs[p].first, pairs[p].second, bytes});
+  }
+  std::vector<CollectiveCost> costs(pairs.size(), {.provenance = Provenance::kMeasured});
+  for (std::size_t p = 0; p < pairs.size(); ++p) {
+    if (pairs[p].first == pairs[p].second) continue;
+    CollectiveCost& cost = costs[p];
+    const bool over_network = plan.AnyCrossesNetwork(p);
+    cost.algorithm = CollectiveAlgorithmName(CollectiveAlgorithm::kDirect);
+    cost.latency_s = StepLatency(plan.HighestLatency(over_network, p), over_network);
+    LinkKind limiting = LinkKind::kNetwork;
+    const double flow_s = plan.GroupSeconds(p, efficiency, &limiting);
+    cost.bottleneck = LinkKindLabel(limiting);
+    cost.provenance = Weakest(cluster.provenance, Provenance::kDatasheet);
+    Complete(&cost, bytes, flow_s);
+    if (options.want_pattern) cost.pattern = plan.GroupLockStep(p, flow_s);
+  }
+  return costs;
 }
 
 }  // namespace aurum

@@ -71,20 +71,24 @@ std::optional<EnvelopeCost> PriceByEnvelope(const Profile& profile, CollectiveKi
   return low;
 }
 
+std::optional<double> BusBandwidth(const Profile& profile, CollectiveKind kind, int ranks) {
+  const std::vector<int> sizes = MeasuredSizes(profile, kind);
+  if (sizes.empty()) return std::nullopt;
+  const int nearest = *std::min_element(sizes.begin(), sizes.end(), [&](int a, int b) {
+    return std::abs(a - ranks) < std::abs(b - ranks);
+  });
+  // The steepest line is the one that large messages follow.
+  double slope = 0;
+  for (const EnvelopeLine& line : profile.collectives.at({kind, nearest}).lines) {
+    slope = std::max(slope, line.bytes_per_s);
+  }
+  return slope * BusFactor(kind, nearest);
+}
+
 std::optional<double> RingBusBandwidth(const Profile& profile, int ranks) {
   for (const CollectiveKind kind :
        {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter, CollectiveKind::kAllReduce}) {
-    const std::vector<int> sizes = MeasuredSizes(profile, kind);
-    if (sizes.empty()) continue;
-    const int nearest = *std::min_element(sizes.begin(), sizes.end(), [&](int a, int b) {
-      return std::abs(a - ranks) < std::abs(b - ranks);
-    });
-    // The steepest line is the one that large messages follow.
-    double slope = 0;
-    for (const EnvelopeLine& line : profile.collectives.at({kind, nearest}).lines) {
-      slope = std::max(slope, line.bytes_per_s);
-    }
-    return slope * BusFactor(kind, nearest);
+    if (const std::optional<double> bus = BusBandwidth(profile, kind, ranks)) return bus;
   }
   return std::nullopt;
 }

@@ -25,4 +25,7 @@ std::optional<EnvelopeCost> PriceByEnvelope(const Profile& profile, CollectiveKi
 // plainest, else another kind's; nearest measured size. nullopt where nothing was measured.
 std::optional<double> RingBusBandwidth(const Profile& profile, int ranks);
 
+// The bus bandwidth of large messages of one kind on `ranks` GPUs, B/s; nearest measured size.
+std::optional<double> BusBandwidth(const Profile& profile, CollectiveKind kind, int ranks);
+
 }  // namespace aurum

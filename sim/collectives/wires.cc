@@ -7,6 +7,39 @@
 #include "sim/core/diagnostic.h"
 
 namespace aurum {
+namespace {
+
+constexpr std::uint32_t kFree = 0xffffffffU;
+
+std::size_t Spread(std::uint64_t key) {
+  key *= 0x9e3779b97f4a7c15ULL;
+  return static_cast<std::size_t>(key ^ (key >> 29));
+}
+
+}  // namespace
+
+std::uint32_t KeyNumbers::Of(std::uint64_t key, bool* fresh) {
+  if (2 * (keys_.size() + 1) > slots_.size()) Grow();
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t i = Spread(key) & mask;
+  while (slots_[i] != kFree && keys_[slots_[i]] != key) i = (i + 1) & mask;
+  *fresh = slots_[i] == kFree;
+  if (*fresh) {
+    slots_[i] = static_cast<std::uint32_t>(keys_.size());
+    keys_.push_back(key);
+  }
+  return slots_[i];
+}
+
+void KeyNumbers::Grow() {
+  slots_.assign(std::max<std::size_t>(64, 2 * slots_.size()), kFree);
+  const std::size_t mask = slots_.size() - 1;
+  for (std::uint32_t number = 0; number < keys_.size(); ++number) {
+    std::size_t i = Spread(keys_[number]) & mask;
+    while (slots_[i] != kFree) i = (i + 1) & mask;
+    slots_[i] = number;
+  }
+}
 
 double LinkEfficiency::Of(LinkKind kind) const {
   switch (kind) {
@@ -21,61 +54,128 @@ double LinkEfficiency::Of(LinkKind kind) const {
   }
 }
 
-WirePlan::WirePlan(const Cluster& cluster)
-    : cluster_(cluster), load_(cluster.links().size(), 0), users_(cluster.links().size(), 0) {}
+WirePlan::WirePlan(const Cluster& cluster) : cluster_(&cluster), crosses_{false} {}
 
-void WirePlan::Add(const Wire& wire) {
-  assert(wire.src >= 0 && wire.src < cluster_.GpuCount() && wire.dst >= 0 &&
-         wire.dst < cluster_.GpuCount());
-  const std::vector<int> route = cluster_.Route(wire.src, wire.dst);
+void WirePlan::StartGroup() {
+  first_of_group_.push_back(size());
+  crosses_.push_back(false);
+}
+
+void WirePlan::Add(const Wire& wire, int phase) {
+  assert(wire.src >= 0 && wire.src < cluster_->GpuCount() && wire.dst >= 0 &&
+         wire.dst < cluster_->GpuCount());
+  const std::vector<int> route = cluster_->Route(wire.src, wire.dst);
   if (route.empty() && wire.src != wire.dst) {
     ThrowInput(560,
                "no route from GPU " + std::to_string(wire.src) + " to GPU " +
-                   std::to_string(wire.dst) + " in " + cluster_.name,
+                   std::to_string(wire.dst) + " in " + cluster_->name,
                "give the cluster a network, or keep the group inside one node");
   }
+  AddPath(route, wire.bytes, phase);
+}
+
+void WirePlan::AddPath(std::span<const int> links, double bytes, int phase) {
   double latency_s = 0;
   bool network = false;
-  for (const int id : route) {
-    const Link& link = cluster_.links()[id];
+  for (const int id : links) {
+    const Link& link = cluster_->links()[id];
     latency_s += link.latency_s;
     network = network || link.kind == LinkKind::kNetwork;
-    load_[id] += wire.bytes;
-    ++users_[id];
+    bool fresh = false;
+    const std::uint32_t at = numbers_.Of(
+        (static_cast<std::uint64_t>(phase) << 32) | static_cast<std::uint32_t>(id), &fresh);
+    if (fresh) loads_.push_back({id, phase, 0, 0});
+    loads_[at].bytes += bytes;
+    ++loads_[at].users;
+    hops_.push_back(at);
   }
-  hops_.insert(hops_.end(), route.begin(), route.end());
+  phases_ = std::max(phases_, phase + 1);
   first_hop_.push_back(hops_.size());
-  bytes_.push_back(wire.bytes);
+  bytes_.push_back(bytes);
   latency_.push_back(latency_s);
   network_.push_back(network);
+  if (network) crosses_.back() = true;
+}
+
+std::pair<std::size_t, std::size_t> WirePlan::WiresOf(std::size_t group) const {
+  return {first_of_group_[group],
+          group + 1 < first_of_group_.size() ? first_of_group_[group + 1] : size()};
 }
 
 double WirePlan::HighestLatency(bool over_network) const {
   double highest = 0;
-  for (std::size_t wire = 0; wire < size(); ++wire) {
+  for (std::size_t group = 0; group < group_count(); ++group)
+    highest = std::max(highest, HighestLatency(over_network, group));
+  return highest;
+}
+
+double WirePlan::HighestLatency(bool over_network, std::size_t group) const {
+  const auto [first, end] = WiresOf(group);
+  double highest = 0;
+  for (std::size_t wire = first; wire < end; ++wire) {
     if (network_[wire] == over_network) highest = std::max(highest, latency_[wire]);
   }
   return highest;
 }
 
-double WirePlan::Seconds(const LinkEfficiency& efficiency, LinkKind* bottleneck) const {
-  double longest = 0;
-  for (std::size_t id = 0; id < load_.size(); ++id) {
-    if (load_[id] <= 0) continue;
-    const Link& link = cluster_.links()[id];
-    const double seconds = load_[id] / (link.bandwidth_bytes_per_s * efficiency.Of(link.kind));
+template <typename Visit>
+double WirePlan::SumOfPhases(Visit each, const LinkEfficiency& efficiency,
+                             LinkKind* bottleneck) const {
+  struct Phase {
+    double seconds = 0;
+    int link = -1;
+  };
+  std::vector<Phase> phases(static_cast<std::size_t>(phases_));
+  each([&](const Load& load) {
+    if (load.bytes <= 0) return;
+    const Link& link = cluster_->links()[load.link];
+    const double seconds = load.bytes / (link.bandwidth_bytes_per_s * efficiency.Of(link.kind));
+    Phase& phase = phases[static_cast<std::size_t>(load.phase)];
     // A link of the fabric has bytes of several wires, summed in another order: rounding must not
-    // choose the name.
-    if (seconds <= longest * (1 + 1e-12)) continue;
-    longest = seconds;
-    *bottleneck = link.kind;
+    // choose the name. Among equals it is the lowest id's.
+    const bool longer = seconds > phase.seconds * (1 + 1e-12);
+    const bool equal = !longer && seconds >= phase.seconds * (1 - 1e-12);
+    if (longer || (equal && load.link < phase.link)) phase = {seconds, load.link};
+  });
+  double sum = 0, longest = 0;
+  for (const Phase& phase : phases) {
+    sum += phase.seconds;
+    if (phase.seconds <= longest) continue;
+    longest = phase.seconds;
+    *bottleneck = cluster_->links()[phase.link].kind;
   }
-  return longest;
+  return sum;
+}
+
+double WirePlan::Seconds(const LinkEfficiency& efficiency, LinkKind* bottleneck) const {
+  return SumOfPhases(
+      [&](auto visit) {
+        for (const Load& load : loads_) visit(load);
+      },
+      efficiency, bottleneck);
+}
+
+double WirePlan::GroupSeconds(std::size_t group, const LinkEfficiency& efficiency,
+                              LinkKind* bottleneck) const {
+  const auto [first, end] = WiresOf(group);
+  return SumOfPhases(
+      [&](auto visit) {
+        for (std::size_t hop = first_hop_[first]; hop < first_hop_[end]; ++hop)
+          visit(loads_[hops_[hop]]);
+      },
+      efficiency, bottleneck);
 }
 
 void WirePlan::Scale(double factor) {
   for (double& bytes : bytes_) bytes *= factor;
-  for (double& bytes : load_) bytes *= factor;
+  for (Load& load : loads_) load.bytes *= factor;
+}
+
+Flow WirePlan::FlowOf(std::size_t wire, double cap) const {
+  Flow flow{.links = {}, .bytes = bytes_[wire], .weight = 1, .cap_bytes_per_s = cap};
+  for (const std::uint32_t at : Loads(wire))
+    flow.links.push_back(static_cast<std::uint32_t>(loads_[at].link));
+  return flow;
 }
 
 TrafficPattern WirePlan::LockStep(double seconds) const {
@@ -83,12 +183,18 @@ TrafficPattern WirePlan::LockStep(double seconds) const {
   if (seconds <= 0) return pattern;
   pattern.flows.reserve(size());
   for (std::size_t wire = 0; wire < size(); ++wire) {
-    if (bytes_[wire] <= 0) continue;
-    const std::span<const int> hops = Hops(wire);
-    pattern.flows.push_back({.links = {hops.begin(), hops.end()},
-                             .bytes = bytes_[wire],
-                             .weight = 1,
-                             .cap_bytes_per_s = bytes_[wire] / seconds});
+    if (bytes_[wire] > 0) pattern.flows.push_back(FlowOf(wire, bytes_[wire] / seconds));
+  }
+  return pattern;
+}
+
+TrafficPattern WirePlan::GroupLockStep(std::size_t group, double seconds) const {
+  TrafficPattern pattern;
+  if (seconds <= 0) return pattern;
+  const auto [first, end] = WiresOf(group);
+  pattern.flows.reserve(end - first);
+  for (std::size_t wire = first; wire < end; ++wire) {
+    if (bytes_[wire] > 0) pattern.flows.push_back(FlowOf(wire, bytes_[wire] / seconds));
   }
   return pattern;
 }
@@ -98,16 +204,13 @@ TrafficPattern WirePlan::Independent(const LinkEfficiency& efficiency) const {
   pattern.flows.reserve(size());
   for (std::size_t wire = 0; wire < size(); ++wire) {
     if (bytes_[wire] <= 0) continue;
-    const std::span<const int> hops = Hops(wire);
     double rate = std::numeric_limits<double>::infinity();
-    for (const int id : hops) {
-      const Link& link = cluster_.links()[id];
-      rate = std::min(rate, link.bandwidth_bytes_per_s * efficiency.Of(link.kind) / users_[id]);
+    for (const std::uint32_t at : Loads(wire)) {
+      const Link& link = cluster_->links()[loads_[at].link];
+      rate =
+          std::min(rate, link.bandwidth_bytes_per_s * efficiency.Of(link.kind) / loads_[at].users);
     }
-    pattern.flows.push_back({.links = {hops.begin(), hops.end()},
-                             .bytes = bytes_[wire],
-                             .weight = 1,
-                             .cap_bytes_per_s = rate});
+    pattern.flows.push_back(FlowOf(wire, rate));
   }
   return pattern;
 }

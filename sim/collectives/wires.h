@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,44 +25,83 @@ struct LinkEfficiency {
   double Of(LinkKind kind) const;
 };
 
-// Wires on their routes, and what they put on each link. One object per pricing.
+// Numbers keys 0, 1, 2, … by first appearance: open addressing, O(keys) memory.
+class KeyNumbers {
+ public:
+  // The number of `key`; *fresh: it had none before.
+  std::uint32_t Of(std::uint64_t key, bool* fresh);
+
+ private:
+  void Grow();
+  std::vector<std::uint64_t> keys_;
+  std::vector<std::uint32_t> slots_;  // kFree or the number of the key that hashes here
+};
+
+// Wires of one or more groups on their routes, and what they put on each link. Phases come one
+// after the other, the wires of a phase are in lock step. Memory O(hops of the wires), whatever the
+// size of the cluster. One object per pricing.
 class WirePlan {
  public:
   explicit WirePlan(const Cluster& cluster);
 
+  void StartGroup();  // wires from here on are the next group's; not needed for the first
   // Adds a wire; its hops' latency is Latency(). Throws E0560 where no route connects the two.
-  void Add(const Wire& wire);
-  std::size_t size() const { return bytes_.size(); }
-  double Latency(std::size_t wire) const { return latency_[wire]; }
-  bool CrossesNetwork(std::size_t wire) const { return network_[wire]; }
-  double HighestLatency(
-      bool over_network) const;  // of the wires that do or do not cross the network; 0 if none
+  void Add(const Wire& wire, int phase = 0);
+  // The same over given links, e.g. from a GPU into its switch.
+  void AddPath(std::span<const int> links, double bytes, int phase = 0);
 
-  // Until the last byte has arrived when each link carries capacity · efficiency: max over links of
-  // bytes / rate, which is exact both for wires in lock step and for the slowest of equal ones
-  // under max-min sharing. 0 if nothing moves. `bottleneck` receives the kind of the limiting link.
+  std::size_t size() const { return bytes_.size(); }
+  std::size_t group_count() const { return first_of_group_.size(); }
+  double Latency(std::size_t wire) const { return latency_[wire]; }
+  double Bytes(std::size_t wire) const { return bytes_[wire]; }
+  bool CrossesNetwork(std::size_t wire) const { return network_[wire]; }
+  // Of the wires that do or do not cross the network; 0 if none.
+  double HighestLatency(bool over_network) const;
+  double HighestLatency(bool over_network, std::size_t group) const;
+  bool AnyCrossesNetwork(std::size_t group) const { return crosses_[group]; }
+
+  // Until the last byte has arrived when each link carries capacity · efficiency: the sum over
+  // phases of the max over links of bytes / rate, which is exact both for wires in lock step and
+  // for the slowest of equal ones under max-min sharing. 0 if nothing moves. `bottleneck` receives
+  // the kind of the limiting link of the longest phase.
   double Seconds(const LinkEfficiency& efficiency, LinkKind* bottleneck) const;
+  // The same over the links that the group's wires cross, with the bytes of all groups on them.
+  double GroupSeconds(std::size_t group, const LinkEfficiency& efficiency,
+                      LinkKind* bottleneck) const;
 
   void Scale(double factor);  // all bytes
 
   // Flows of lock step: all end after `seconds`.
   TrafficPattern LockStep(double seconds) const;
+  TrafficPattern GroupLockStep(std::size_t group, double seconds) const;
   // Independent flows of equal bytes: each is capped at its share of the narrowest link at that
   // efficiency.
   TrafficPattern Independent(const LinkEfficiency& efficiency) const;
 
  private:
-  std::span<const int> Hops(std::size_t wire) const {
+  // A link in one phase.
+  struct Load {
+    int link = 0;
+    int phase = 0;
+    double bytes = 0;
+    std::uint32_t users = 0;
+  };
+  std::span<const std::uint32_t> Loads(std::size_t wire) const {
     return {hops_.data() + first_hop_[wire], hops_.data() + first_hop_[wire + 1]};
   }
+  std::pair<std::size_t, std::size_t> WiresOf(std::size_t group) const;
+  Flow FlowOf(std::size_t wire, double cap) const;
+  template <typename Visit>
+  double SumOfPhases(Visit each, const LinkEfficiency& efficiency, LinkKind* bottleneck) const;
 
-  const Cluster& cluster_;
+  const Cluster* cluster_;
   std::vector<double> bytes_, latency_;
-  std::vector<bool> network_;
-  std::vector<std::size_t> first_hop_{0};
-  std::vector<int> hops_;
-  std::vector<double> load_;          // bytes, by link
-  std::vector<std::uint32_t> users_;  // wires, by link
+  std::vector<bool> network_, crosses_;
+  std::vector<std::size_t> first_hop_{0}, first_of_group_{0};
+  std::vector<std::uint32_t> hops_;  // indices of loads_
+  std::vector<Load> loads_;
+  KeyNumbers numbers_;
+  int phases_ = 0;
 };
 
 }  // namespace aurum

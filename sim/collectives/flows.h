@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "sim/collectives/algorithm.h"
+#include "sim/collectives/group_shape.h"
+#include "sim/collectives/wires.h"
+
+namespace aurum {
+
+// What one algorithm puts on the links, and how long it waits besides: the `flow` level. flows.cc
+// has the equations.
+
+// n ranks' share of the buffer that crosses a link per byte of nccl-tests' size: busbw = factor ·
+// bytes / seconds.
+double BusFactor(CollectiveKind kind, int ranks);
+
+// Data that is passed on in pieces goes in pieces of at most this many bytes: NCCL shrinks its
+// tree's chunks down to 128 KiB.
+inline constexpr double kChunkBytes = 128 * 1024.0;
+
+// Latency of one step, software included.
+struct StepLatencies {
+  double intra_s = 0;
+  double between_s = 0;  // between domains
+};
+inline constexpr double kIntraStepSoftware_s = 1.4e-6;
+inline constexpr double kNetworkStepSoftware_s = 9.3e-6;
+// NVLS: a reduction or multicast through an NVSwitch, and a step of the tree between domains.
+// SHARP: a step inside (and per peer), and the way through the network. NCCL 2.27,
+// src/graph/tuning.cc (hwLatencies), which counts the software in.
+inline constexpr double kNvlsInside_s = 25e-6;
+inline constexpr double kNvlsBetween_s = 20.9e-6;
+inline constexpr double kSharpInside_s = 3.7e-6;
+inline constexpr double kSharpPeer_s = 0.4e-6;
+inline constexpr double kSharpBetween_s = 31e-6;
+// Peers that an all-to-all of NCCL serves at the same time (assumed): its latency is that of ⌈peers
+// / 8⌉ rounds.
+inline constexpr int kPeersAtOnce = 8;
+
+// Adds a group's wires. `most_flows` bounds the pairs of a direct algorithm; beyond, pairs between
+// domains are sampled. Precondition: the algorithm applies (CheckApplies) and is not kAuto.
+void AddFlows(CollectiveAlgorithm algorithm, CollectiveKind kind, double bytes,
+              const GroupShape& shape, const Cluster& cluster, std::size_t most_flows,
+              WirePlan* plan);
+
+// What passes besides the `flow_s` that the bytes take: step latencies, and the filling of
+// pipelines.
+double LatencySeconds(CollectiveAlgorithm algorithm, CollectiveKind kind, double bytes,
+                      const GroupShape& shape, const Cluster& cluster, const StepLatencies& step,
+                      double flow_s);
+
+// The pairs (i, j) of ranks, by place in shape.order, that talk in each step of recursive halving
+// and doubling, and the share of the buffer that each sends. Ranks beyond a power of two fold into
+// a neighbour first.
+struct HalvingStep {
+  std::vector<std::pair<int, int>> sends;
+  double share = 0;
+};
+std::vector<HalvingStep> HalvingSteps(CollectiveKind kind, int ranks);
+
+// Links from a rank up to its leaf switch and back, on the way to and from `other`.
+struct SharpPath {
+  std::vector<int> up, down;
+};
+SharpPath SharpPathOf(int rank, int other, const Cluster& cluster);
+
+// One level of a hierarchical algorithm: subgroups that do `kind` on `share` of the buffer.
+struct LevelStep {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  double share = 1;
+  const std::vector<RankGroup>* rings = nullptr;
+};
+std::vector<LevelStep> LevelSteps(CollectiveKind kind,
+                                  const std::vector<std::vector<RankGroup>>& levels);
+
+}  // namespace aurum
