@@ -59,6 +59,18 @@ constexpr double kSlack = 0x1p-34;
 // A flow that is opened more often than this in one Solve is moved by rounding alone.
 constexpr std::uint8_t kMostOpenings = 4;
 
+std::int64_t Quanta(double weight) {
+  assert(weight > 0 && weight < 0x1p20);
+  return std::max(std::int64_t{1},
+                  static_cast<std::int64_t>(std::llround(weight * kQuantaPerWeight)));
+}
+
+// Where there is anything to share, everybody moves.
+std::int64_t RateAt(double level, std::int64_t weight) {
+  const std::int64_t least = level > 0 ? 1 : 0;
+  return std::max(least, static_cast<std::int64_t>(level * static_cast<double>(weight)));
+}
+
 }  // namespace
 
 RateScale::RateScale(double widest_bytes_per_s) {
@@ -133,7 +145,7 @@ MaxMinSharing::MaxMinSharing(std::span<const double> capacity, const RateScale& 
 
 MaxMinSharing::FlowId MaxMinSharing::Add(std::span<const LinkId> links, double weight, double cap,
                                          std::span<const std::uint32_t> multiplicity) {
-  assert(weight > 0 && weight < 0x1p20 && cap > 0 && (!links.empty() || cap < kNoCap));
+  assert(cap > 0 && (!links.empty() || cap < kNoCap));
   assert(multiplicity.empty() || multiplicity.size() == links.size());
   if (links.size() >= free_.size()) free_.resize(links.size() + 1);
   std::vector<FlowId>& free = free_[links.size()];
@@ -151,8 +163,7 @@ MaxMinSharing::FlowId MaxMinSharing::Add(std::span<const LinkId> links, double w
   FlowState& flow = flows_[id];
   flow.state = State::kFresh;
   flow.rate = 0;
-  flow.weight =
-      std::max(std::int64_t{1}, static_cast<std::int64_t>(std::llround(weight * kQuantaPerWeight)));
+  flow.weight = Quanta(weight);
   flow.cap = cap < kNoCap ? scale_.Units(cap) : kMostUnits;
   flow.bottleneck = kNowhere;
   for (std::uint32_t i = 0; i < links.size(); ++i) {
@@ -192,6 +203,19 @@ void MaxMinSharing::Remove(FlowId id) {
 void MaxMinSharing::SetCapacity(LinkId link, double bytes_per_s) {
   links_[link].capacity = scale_.Units(bytes_per_s);
   MarkDirty(link);
+}
+
+std::int64_t MaxMinSharing::LoneRate(const RateScale& scale, double narrowest, double weight,
+                                     double cap) {
+  const std::int64_t quanta = Quanta(weight);
+  const double link_level =
+      static_cast<double>(scale.Units(narrowest)) / static_cast<double>(quanta);
+  if (cap < kNoCap) {
+    const std::int64_t cap_units = scale.Units(cap);
+    if (static_cast<double>(cap_units) / static_cast<double>(quanta) <= link_level)
+      return cap_units;
+  }
+  return RateAt(link_level, quanta);
 }
 
 void MaxMinSharing::MarkDirty(LinkId link) {
@@ -410,10 +434,7 @@ void MaxMinSharing::ApplyBatch(double level) {
       bottleneck = hop.link;
       break;
     }
-    // Where there is anything to share, everybody moves.
-    const std::int64_t least = level > 0 ? 1 : 0;
-    Fix(id, std::max(least, static_cast<std::int64_t>(level * static_cast<double>(flow.weight))),
-        bottleneck);
+    Fix(id, RateAt(level, flow.weight), bottleneck);
   }
   bool restless = false;
   for (const FlowId id : join_) {

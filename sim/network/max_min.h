@@ -76,6 +76,10 @@ class MaxMinSharing {
   // 0: the link is down, and flows over it stand still. At most the widest link of the scale.
   void SetCapacity(LinkId link, double bytes_per_s);
 
+  // The rate, units, of a flow with nobody else on its links, of which `narrowest` is the narrowest.
+  static std::int64_t LoneRate(const RateScale& scale, double narrowest_bytes_per_s, double weight,
+                               double cap_bytes_per_s);
+
   // Makes the rates max-min fair again. Returns the flows that were looked at: their rate or
   // bottleneck may have changed. The list is valid until the next call, and its order depends on
   // the order of calls alone.
