@@ -107,6 +107,8 @@ struct Schedule {
   std::vector<Time> start, end;  // by op
   Time makespan;
   OpId stalled = kNoOp;  // the first op that never ends, since a link of it is down for good
+  // How far rates may have been from fair ones (EventLoopOptions); 0: exact.
+  double epsilon = 0;
 };
 
 // Start and end of every op when no transfer disturbs another: one pass in topological order, start

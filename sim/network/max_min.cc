@@ -2,38 +2,95 @@
 
 #include <algorithm>
 #include <cassert>
-#include <functional>
+#include <cmath>
 
 namespace aurum {
 
 // Progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2): raise the level of all flows
 // together; the first limit met (a link whose share is used up, or a flow's cap) fixes the flows it
 // limits; go on with the rest. A link's share, spare / open weight, only grows when flows are fixed
-// at a level below it, so a heap of shares may be stale on the low side only: a popped share is
-// recomputed and pushed back if it has grown. O(hops · log links).
+// at a level below it, so limits are met in ascending order of level and a heap of shares may be
+// stale on the low side only.
 //
 // Solving everything at each change is what makes flow simulators slow; a change usually reaches
-// few flows. The insight: "every flow is at its cap or has a saturated link where its level is
-// maximal" not only follows from max-min fairness, it characterises it. So solve a small set of
-// *members* on the capacity that the others leave, then look at the certificates on the touched
-// links alone:
-//   - members at first: new flows, and flows whose bottleneck is a link that gained or lost a flow;
-//   - another flow joins if its bottleneck is touched and is no longer saturated, or a member now
-//   has a higher level there;
-//   - or if a member has its bottleneck here and the other flow's level is higher than the
-//   member's;
-//   - repeat until none joins. Then all certificates hold, and the rates are *the* max-min rates.
-// Example: links of capacity 1; flows A on {x}, B on {x, y}, C on {y}, D on {z}. All of A, B, C run
-// at 1/2. A leaves: B was limited by x, so B is a member; y leaves it 1/2, no more: B stays at 1/2
-// with bottleneck y; C's certificate holds; D was never looked at. Cost: the crossings of the
-// touched links, a few rounds.
+// few flows. The insight: the filling can start from the last solution. A *settled* flow keeps its
+// rate; an *open* one is being filled. At first only new flows are open. Going up in level, a
+// settled flow is opened exactly when the filling finds out that it has to change, and always at a
+// level that is not above its own, so that everything fixed below stays valid and no second pass is
+// needed. A link in the heap stands for one of three questions:
+//   - open flows and nobody settled is limited here: they use up what is left at the level spare /
+//     open weight. A settled flow that is faster than this has to yield: it is opened, the share
+//     grows, the link is asked again later. If there is none, the open flows are fixed.
+//   - open flows, and settled ones that are limited here at level y: if the open ones' share is y,
+//     they are fixed beside them. If it is less (somebody came), the limited ones yield; if it is
+//     more (somebody left), they are opened at y, and rise.
+//   - no open flows, but settled ones that are limited here at y while there is room: opened at y.
+// Why never too late: a flow's level is at most that of the bottleneck flows on each saturated link
+// it crosses, so opening it touches links whose level is still ahead. (If rounding ever makes a
+// flow open again and again, all flows are opened at once, which is plain progressive filling.)
+//
+// Example: links of capacity 1; flows A on {x}, B on {x, y}, C on {y}, D on {z}: A, B, C run at
+// 1/2, B limited by x and C by y. A leaves: x has room and B is limited there: opened at level 1/2.
+// It crosses y, where C is limited at 1/2 and B's share is 1 - 1/2: B is fixed at 1/2 beside C, and
+// its bottleneck is now y. C and D were never touched.
+//
+// Exactness. Rates, loads and spare capacity are whole units (RateScale), weights whole quanta of
+// 2^-32, so every sum is exact and the same in any order. A level is the double nearest to spare /
+// open weight, a function of two exact numbers, and a rate is the whole part of level · weight; the
+// quotient's rounding cannot lift the sum over a link by a whole unit, so no link is overbooked.
+// All limits of exactly one level form a batch, judged on the state before it and applied together.
+// So nothing depends on the numbers or order of links and flows, only on what they are: k equal
+// flows, or one of multiplicity k in their place, get the same rates to the bit, and twice the
+// capacities and caps give twice the rates.
+//
+// Cost: O(log) per heap entry, one entry per link of an opened flow, and a look at all flows of a
+// link when it is met. No allocation once the vectors have grown.
+//
+// The order of levels in which an update moves is that of the bottleneck structure of Ros-Giralt et
+// al. (On the bottleneck structure of congestion-controlled networks, SIGMETRICS 2020).
 
 namespace {
 
-// Relative slack of "saturated" and "higher": far above rounding, far below any share that matters.
-constexpr double kSlack = 1e-9;
+constexpr double kQuantaPerWeight = 4294967296.0;  // 2^32
+constexpr std::int64_t kMostUnits = std::int64_t{1} << 62;
+// Relative slack of "is at its level", "is faster", "has room": above the rounding of a level, below
+// any share that matters. Whole units come on top: one for each flow whose rate was rounded down.
+constexpr double kSlack = 0x1p-34;
+// A flow that is opened more often than this in one Solve is moved by rounding alone.
+constexpr std::uint8_t kMostOpenings = 4;
+
+std::int64_t Quanta(double weight) {
+  assert(weight > 0 && weight < 0x1p20);
+  return std::max(std::int64_t{1},
+                  static_cast<std::int64_t>(std::llround(weight * kQuantaPerWeight)));
+}
+
+// Where there is anything to share, everybody moves.
+std::int64_t RateAt(double level, std::int64_t weight) {
+  const std::int64_t least = level > 0 ? 1 : 0;
+  return std::max(least, static_cast<std::int64_t>(level * static_cast<double>(weight)));
+}
 
 }  // namespace
+
+RateScale::RateScale(double widest_bytes_per_s) {
+  int exponent = 0;
+  std::frexp(widest_bytes_per_s, &exponent);
+  unit_ = widest_bytes_per_s > 0 ? std::ldexp(1.0, exponent - 51) : 1;
+}
+
+std::int64_t RateScale::Units(double bytes_per_s) const {
+  const double units = std::floor(bytes_per_s / unit_);
+  if (units >= static_cast<double>(kMostUnits)) return kMostUnits;
+  if (units < 1) return bytes_per_s > 0 ? 1 : 0;
+  return static_cast<std::int64_t>(units);
+}
+
+double Widest(std::span<const double> capacity) {
+  double widest = 0;
+  for (const double c : capacity) widest = std::max(widest, c);
+  return widest;
+}
 
 bool IsMaxMinFair(std::span<const double> capacity, std::span<const SharingFlow> flows,
                   std::span<const double> rates, double tolerance, std::string* why) {
@@ -48,8 +105,10 @@ bool IsMaxMinFair(std::span<const double> capacity, std::span<const SharingFlow>
     if (rates[f] > flows[f].cap_bytes_per_s * (1 + tolerance)) {
       return fail("flow " + std::to_string(f) + " is above its cap");
     }
-    for (const std::uint32_t link : flows[f].links) {
-      load[link] += rates[f];
+    for (std::size_t hop = 0; hop < flows[f].links.size(); ++hop) {
+      const std::uint32_t link = flows[f].links[hop];
+      const double times = flows[f].multiplicity.empty() ? 1 : flows[f].multiplicity[hop];
+      load[link] += rates[f] * times;
       top_level[link] = std::max(top_level[link], rates[f] / flows[f].weight);
     }
   }
@@ -72,35 +131,49 @@ bool IsMaxMinFair(std::span<const double> capacity, std::span<const SharingFlow>
   return true;
 }
 
-MaxMinSharing::MaxMinSharing(std::span<const double> capacity) : links_(capacity.size()) {
+MaxMinSharing::MaxMinSharing(std::span<const double> capacity, double epsilon)
+    : MaxMinSharing(capacity, RateScale(Widest(capacity)), epsilon) {}
+
+MaxMinSharing::MaxMinSharing(std::span<const double> capacity, const RateScale& scale,
+                             double epsilon)
+    : scale_(scale), slack_(std::max(kSlack, epsilon)), links_(capacity.size()) {
   for (std::size_t link = 0; link < capacity.size(); ++link) {
-    links_[link].capacity = capacity[link];
+    links_[link].capacity = scale_.Units(capacity[link]);
+    links_[link].key = kNoCap;
   }
 }
 
-MaxMinSharing::FlowId MaxMinSharing::Add(std::span<const LinkId> links, double weight, double cap) {
-  assert(weight > 0 && cap > 0 && (!links.empty() || cap < kNoCap));
+MaxMinSharing::FlowId MaxMinSharing::Add(std::span<const LinkId> links, double weight, double cap,
+                                         std::span<const std::uint32_t> multiplicity) {
+  assert(cap > 0 && (!links.empty() || cap < kNoCap));
+  assert(multiplicity.empty() || multiplicity.size() == links.size());
+  if (links.size() >= free_.size()) free_.resize(links.size() + 1);
+  std::vector<FlowId>& free = free_[links.size()];
   FlowId id;
-  if (free_.empty()) {
+  if (free.empty()) {
     id = static_cast<FlowId>(flows_.size());
     flows_.emplace_back();
+    flows_[id].first_hop = static_cast<std::uint32_t>(hops_.size());
+    flows_[id].hop_count = static_cast<std::uint32_t>(links.size());
+    hops_.resize(hops_.size() + links.size());
   } else {
-    id = free_.back();
-    free_.pop_back();
+    id = free.back();
+    free.pop_back();
   }
   FlowState& flow = flows_[id];
-  flow.rate = flow.level = 0;
-  flow.weight = weight;
-  flow.cap = cap;
+  flow.state = State::kFresh;
+  flow.rate = 0;
+  flow.weight = Quanta(weight);
+  flow.cap = cap < kNoCap ? scale_.Units(cap) : kMostUnits;
   flow.bottleneck = kNowhere;
-  flow.member_round = flow.fixed_round = 0;
-  flow.hops.clear();
-  for (const LinkId link : links) {
-    assert(link < links_.size() && links_[link].capacity > 0);
-    std::vector<Crossing>& crossings = links_[link].crossings;
-    flow.hops.push_back({link, static_cast<std::uint32_t>(crossings.size())});
-    crossings.push_back({id, static_cast<std::uint32_t>(flow.hops.size() - 1)});
-    MarkDirty(link);
+  for (std::uint32_t i = 0; i < links.size(); ++i) {
+    assert(links[i] < links_.size());
+    LinkState& link = links_[links[i]];
+    const std::uint32_t times = multiplicity.empty() ? 1 : multiplicity[i];
+    hops_[flow.first_hop + i] = {links[i], static_cast<std::uint32_t>(link.crossings.size()),
+                                 times};
+    link.crossings.push_back({id, i});
+    link.flow_count += times;
   }
   fresh_.push_back(id);
   ++flow_count_;
@@ -109,21 +182,40 @@ MaxMinSharing::FlowId MaxMinSharing::Add(std::span<const LinkId> links, double w
 
 void MaxMinSharing::Remove(FlowId id) {
   FlowState& flow = flows_[id];
-  for (const Hop& hop : flow.hops) {
+  for (const Hop& hop : HopsOf(flow)) {
     LinkState& link = links_[hop.link];
-    link.load = std::max(0.0, link.load - flow.rate);
+    link.load -= flow.rate * hop.multiplicity;
+    link.flow_count -= hop.multiplicity;
+    if (flow.bottleneck == hop.link) link.limited_weight -= flow.weight * hop.multiplicity;
     const Crossing moved = link.crossings.back();
     link.crossings[hop.position] = moved;
-    flows_[moved.flow].hops[moved.hop].position = hop.position;
+    hops_[flows_[moved.flow].first_hop + moved.hop].position = hop.position;
     link.crossings.pop_back();
-    if (link.crossings.empty()) link.load = 0;
     MarkDirty(hop.link);
   }
-  if (flow.bottleneck == kNowhere) std::erase(fresh_, id);
-  flow.hops.clear();
+  flow.state = State::kFree;
   flow.rate = 0;
-  free_.push_back(id);
+  flow.bottleneck = kNowhere;
+  free_[flow.hop_count].push_back(id);
   --flow_count_;
+}
+
+void MaxMinSharing::SetCapacity(LinkId link, double bytes_per_s) {
+  links_[link].capacity = scale_.Units(bytes_per_s);
+  MarkDirty(link);
+}
+
+std::int64_t MaxMinSharing::LoneRate(const RateScale& scale, double narrowest, double weight,
+                                     double cap) {
+  const std::int64_t quanta = Quanta(weight);
+  const double link_level =
+      static_cast<double>(scale.Units(narrowest)) / static_cast<double>(quanta);
+  if (cap < kNoCap) {
+    const std::int64_t cap_units = scale.Units(cap);
+    if (static_cast<double>(cap_units) / static_cast<double>(quanta) <= link_level)
+      return cap_units;
+  }
+  return RateAt(link_level, quanta);
 }
 
 void MaxMinSharing::MarkDirty(LinkId link) {
@@ -132,143 +224,233 @@ void MaxMinSharing::MarkDirty(LinkId link) {
   dirty_.push_back(link);
 }
 
-void MaxMinSharing::Join(FlowId id) {
-  if (flows_[id].member_round == round_) return;
-  flows_[id].member_round = round_;
-  members_.push_back(id);
-}
-
 std::span<const MaxMinSharing::FlowId> MaxMinSharing::Solve() {
   ++round_;
-  members_.clear();
-  for (const FlowId id : fresh_) Join(id);
+  looked_at_.clear();
+  all_open_ = false;
+  idle_kept_ = 0;
+  for (const FlowId id : fresh_) {
+    if (flows_[id].state == State::kFresh) Open(id);
+  }
   fresh_.clear();
-  for (const LinkId link : dirty_) {
-    for (const Crossing& crossing : links_[link].crossings) {
-      if (flows_[crossing.flow].bottleneck == link) Join(crossing.flow);
+  for (const LinkId id : dirty_) {
+    LinkState& link = links_[id];
+    link.dirty = false;
+    if (!link.pending) {
+      link.pending = true;
+      pending_.push_back(id);
+    }
+    if (link.load <= link.capacity) continue;
+    // The link became narrower than what runs over it.
+    for (const Crossing& crossing : link.crossings) {
+      if (flows_[crossing.flow].state == State::kSettled) Open(crossing.flow);
     }
   }
-  std::size_t solved = 0;
-  while (solved < members_.size()) {
-    solved = members_.size();
-    Fill();
-    JoinViolated();
-  }
-  for (const LinkId link : dirty_) links_[link].dirty = false;
   dirty_.clear();
-  return members_;
+  for (;;) {
+    RenewKeys();
+    if (open_ == 0) DropIdleEntries();
+    if (heap_.empty()) break;
+    const double level = heap_.front().key;
+    TakeBatch(level);
+    ApplyBatch(level);
+  }
+  assert(open_ == 0);
+  return looked_at_;
 }
 
-void MaxMinSharing::Fill() {
-  ++round_;
-  touched_.clear();
-  heap_.clear();
-  for (const FlowId id : members_) {
-    FlowState& flow = flows_[id];
-    flow.member_round = round_;
-    for (const Hop& hop : flow.hops) {
-      LinkState& link = links_[hop.link];
-      if (link.round != round_) {
-        link.round = round_;
-        link.spare = link.capacity - link.load;
-        link.open = 0;
-        link.open_weight = 0;
-        touched_.push_back(hop.link);
-      }
-      link.spare += flow.rate;
-      ++link.open;
-      link.open_weight += flow.weight;
-    }
-    if (flow.cap < kNoCap) heap_.emplace_back(flow.cap / flow.weight, id);
+// Begins to fill the flow anew.
+void MaxMinSharing::Open(FlowId id) {
+  FlowState& flow = flows_[id];
+  if (flow.round != round_) {
+    flow.round = round_;
+    flow.times_opened = 0;
+    looked_at_.push_back(id);
   }
-  constexpr std::uint64_t kLinkBit = std::uint64_t{1} << 32;  // caps before links at the same level
-  const auto share = [](const LinkState& link) {
-    return std::max(0.0, link.spare) / link.open_weight;
-  };
-  for (const LinkId link : touched_) heap_.emplace_back(share(links_[link]), kLinkBit | link);
-  std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
+  ++flow.times_opened;
+  for (const Hop& hop : HopsOf(flow)) {
+    LinkState& link = links_[hop.link];
+    link.load -= flow.rate * hop.multiplicity;
+    link.open_weight += flow.weight * hop.multiplicity;
+    if (flow.bottleneck == hop.link) link.limited_weight -= flow.weight * hop.multiplicity;
+    if (link.pending) continue;
+    link.pending = true;
+    pending_.push_back(hop.link);
+  }
+  flow.state = State::kOpen;
+  flow.rate = 0;
+  flow.bottleneck = kNowhere;
+  ++open_;
+  if (flow.cap < kMostUnits || flow.hop_count == 0) {
+    Push({static_cast<double>(flow.cap) / static_cast<double>(flow.weight), id, true});
+  }
+}
 
-  std::size_t open = members_.size();
-  const auto fix = [&](FlowId id, double level, double rate, LinkId bottleneck) {
-    FlowState& flow = flows_[id];
-    flow.fixed_round = round_;
-    flow.level = level;
-    flow.rate = rate;
-    flow.bottleneck = bottleneck;
-    --open;
-    for (const Hop& hop : flow.hops) {
-      LinkState& link = links_[hop.link];
-      link.spare -= rate;
-      link.open_weight -= flow.weight;
-      --link.open;
-    }
-  };
-  while (open > 0) {
-    assert(!heap_.empty());
-    std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
-    const auto [level, key] = heap_.back();
+void MaxMinSharing::OpenAll() {
+  all_open_ = true;
+  for (FlowId id = 0; id < flows_.size(); ++id) {
+    if (flows_[id].state == State::kSettled) Open(id);
+  }
+}
+
+void MaxMinSharing::Fix(FlowId id, std::int64_t rate, LinkId bottleneck) {
+  FlowState& flow = flows_[id];
+  flow.state = State::kSettled;
+  flow.rate = rate;
+  flow.bottleneck = bottleneck;
+  --open_;
+  for (const Hop& hop : HopsOf(flow)) {
+    LinkState& link = links_[hop.link];
+    link.load += rate * hop.multiplicity;
+    link.open_weight -= flow.weight * hop.multiplicity;
+    if (hop.link == bottleneck) link.limited_weight += flow.weight * hop.multiplicity;
+  }
+}
+
+// Is the open flows' share that of the flows that are limited here?
+bool MaxMinSharing::AtItsLevel(const LinkState& link) const {
+  const double fair = link.level * static_cast<double>(link.open_weight);
+  return std::abs(static_cast<double>(link.capacity - link.load) - fair) <=
+         slack_ * fair + link.flow_count;
+}
+
+// The level at which the link has to be looked at; kNoCap = not at all.
+double MaxMinSharing::KeyOf(const LinkState& link) const {
+  const double spare = static_cast<double>(std::max(std::int64_t{0}, link.capacity - link.load));
+  if (link.open_weight > 0) {
+    const double share = spare / static_cast<double>(link.open_weight);
+    return link.limited_weight == 0 || AtItsLevel(link) ? share : std::min(share, link.level);
+  }
+  if (link.limited_weight == 0) return kNoCap;
+  const double limited = link.level * static_cast<double>(link.limited_weight);
+  return spare > slack_ * limited + link.flow_count ? link.level : kNoCap;
+}
+
+void MaxMinSharing::Push(const Entry& entry) {
+  heap_.push_back(entry);
+  std::push_heap(heap_.begin(), heap_.end(),
+                 [](const Entry& a, const Entry& b) { return a.key > b.key; });
+}
+
+// Links where a flow was opened may have to be looked at earlier.
+void MaxMinSharing::RenewKeys() {
+  for (const LinkId id : pending_) {
+    LinkState& link = links_[id];
+    link.pending = false;
+    const double key = KeyOf(link);
+    if (key >= link.key) continue;
+    link.key = key;
+    Push({key, id, false});
+  }
+  pending_.clear();
+}
+
+// Nothing is open: most entries ask about links that nobody waits for.
+void MaxMinSharing::DropIdleEntries() {
+  if (heap_.size() <= 2 * idle_kept_) return;
+  std::erase_if(heap_, [&](const Entry& entry) {
+    if (entry.cap) return true;
+    LinkState& link = links_[entry.id];
+    if (entry.key != link.key) return true;
+    if (KeyOf(link) < kNoCap) return false;
+    link.key = kNoCap;
+    return true;
+  });
+  std::make_heap(heap_.begin(), heap_.end(),
+                 [](const Entry& a, const Entry& b) { return a.key > b.key; });
+  idle_kept_ = heap_.size();
+}
+
+// Takes all limits of exactly this level out of the heap and finds out what each asks for.
+void MaxMinSharing::TakeBatch(double level) {
+  ++batch_;
+  at_cap_.clear();
+  fix_.clear();
+  join_.clear();
+  while (!heap_.empty() && heap_.front().key == level) {
+    std::pop_heap(heap_.begin(), heap_.end(),
+                  [](const Entry& a, const Entry& b) { return a.key > b.key; });
+    const Entry entry = heap_.back();
     heap_.pop_back();
-    if ((key & kLinkBit) == 0) {
-      const FlowId id = static_cast<FlowId>(key);
-      if (flows_[id].fixed_round != round_) fix(id, level, flows_[id].cap, kAtCap);
+    if (entry.cap) {
+      if (flows_[entry.id].state == State::kOpen) at_cap_.push_back(entry.id);
       continue;
     }
-    const LinkId id = static_cast<LinkId>(key);
-    LinkState& link = links_[id];
-    if (link.open == 0) continue;
-    const double now = share(link);
-    if (now > level * (1 + 1e-12)) {
-      heap_.emplace_back(now, key);
-      std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
+    LinkState& link = links_[entry.id];
+    if (link.key != level) continue;  // an older entry of a link that moved
+    link.key = KeyOf(link);
+    if (link.key > level) {  // shares have grown since
+      if (link.key < kNoCap) Push({link.key, entry.id, false});
       continue;
     }
-    for (const Crossing& crossing : link.crossings) {
-      const FlowState& flow = flows_[crossing.flow];
-      if (flow.member_round == round_ && flow.fixed_round != round_) {
-        fix(crossing.flow, level, level * flow.weight, id);
-      }
-    }
+    link.key = kNoCap;
+    Judge(entry.id, level);
   }
 }
 
-// Adds to the members the flows whose certificate the new rates break, or whose level breaks a
-// member's.
-void MaxMinSharing::JoinViolated() {
-  for (const LinkId id : touched_) {
-    LinkState& link = links_[id];
-    double load = 0;
-    double top_member = 0;                // highest level of a member
-    double lowest_limited_here = kNoCap;  // lowest level of a member that has its bottleneck here
-    bool others = false;
-    for (const Crossing& crossing : link.crossings) {
-      const FlowState& flow = flows_[crossing.flow];
-      load += flow.rate;
-      // Not fixed in this round: not a member, or joined a moment ago and solved in the next round.
-      if (flow.fixed_round != round_) {
-        others = true;
-        continue;
+// What the link asks for at this level, on the state before the batch: either settled flows to be
+// opened (join_), or its open flows to be fixed (fix_).
+void MaxMinSharing::Judge(LinkId id, double level) {
+  LinkState& link = links_[id];
+  if (link.open_weight == 0 || (link.limited_weight > 0 && !AtItsLevel(link))) {
+    if (!all_open_ || link.open_weight == 0) {
+      if (all_open_) return;
+      for (const Crossing& crossing : link.crossings) {
+        if (flows_[crossing.flow].bottleneck == id) join_.push_back(crossing.flow);
       }
-      top_member = std::max(top_member, flow.level);
-      if (flow.bottleneck == id) lowest_limited_here = std::min(lowest_limited_here, flow.level);
-    }
-    link.load = load;
-    if (!others) continue;
-    const bool saturated = load >= link.capacity * (1 - kSlack);
-    for (const Crossing& crossing : link.crossings) {
-      const FlowState& flow = flows_[crossing.flow];
-      if (flow.member_round == round_) continue;
-      const bool own_broken =
-          flow.bottleneck == id && (!saturated || flow.level < top_member * (1 - kSlack));
-      const bool breaks_member = flow.level > lowest_limited_here * (1 + kSlack);
-      if (own_broken || breaks_member) Join(crossing.flow);
+      return;
     }
   }
+  const std::size_t fixed_before = fix_.size();
+  const std::size_t joined_before = join_.size();
+  const double faster = level * (1 + slack_);
+  for (const Crossing& crossing : link.crossings) {
+    const FlowState& flow = flows_[crossing.flow];
+    if (flow.state == State::kOpen) {
+      fix_.push_back(crossing.flow);
+    } else if (flow.bottleneck != id && !all_open_ &&
+               static_cast<double>(flow.rate) > faster * static_cast<double>(flow.weight) + 2) {
+      join_.push_back(crossing.flow);
+    }
+  }
+  if (join_.size() > joined_before) {
+    fix_.resize(fixed_before);
+  } else {
+    link.batch = batch_;
+    if (link.limited_weight == 0) link.level = level;
+  }
+}
+
+void MaxMinSharing::ApplyBatch(double level) {
+  for (const FlowId id : at_cap_) {
+    if (flows_[id].state == State::kOpen) Fix(id, flows_[id].cap, kAtCap);
+  }
+  for (const FlowId id : fix_) {
+    const FlowState& flow = flows_[id];
+    if (flow.state != State::kOpen) continue;
+    LinkId bottleneck = kNowhere;
+    for (const Hop& hop : HopsOf(flow)) {
+      if (links_[hop.link].batch != batch_) continue;
+      bottleneck = hop.link;
+      break;
+    }
+    Fix(id, RateAt(level, flow.weight), bottleneck);
+  }
+  bool restless = false;
+  for (const FlowId id : join_) {
+    if (flows_[id].state != State::kSettled) continue;
+    Open(id);
+    restless = restless || flows_[id].times_opened > kMostOpenings;
+  }
+  if (restless) OpenAll();
 }
 
 std::vector<double> MaxMinRates(std::span<const double> capacity,
                                 std::span<const SharingFlow> flows) {
   MaxMinSharing sharing(capacity);
-  for (const SharingFlow& flow : flows) sharing.Add(flow.links, flow.weight, flow.cap_bytes_per_s);
+  for (const SharingFlow& flow : flows) {
+    sharing.Add(flow.links, flow.weight, flow.cap_bytes_per_s, flow.multiplicity);
+  }
   sharing.Solve();
   std::vector<double> rates;
   rates.reserve(flows.size());
