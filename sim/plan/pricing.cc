@@ -10,6 +10,13 @@ namespace {
 
 constexpr double kValueBytes = 2;  // of an activation
 
+std::vector<std::pair<int, int>> Pairs(const std::vector<RankGroup>& groups) {
+  std::vector<std::pair<int, int>> pairs;
+  pairs.reserve(groups.size());
+  for (const RankGroup& pair : groups) pairs.emplace_back(pair[0], pair[1]);
+  return pairs;
+}
+
 }  // namespace
 
 PlanPricer::PlanPricer(const Scenario& scenario, const LowerOptions& options, Program* program)
@@ -55,10 +62,16 @@ CollectiveCost PlanPricer::Cost(const Asked& asked, const std::vector<RankGroup>
     return PriceCollective(asked.kind, bytes, groups, *s_.cluster, *s_.profile,
                            Options(asked.groups));
   }
-  std::vector<std::pair<int, int>> pairs;
-  pairs.reserve(groups.size());
-  for (const RankGroup& pair : groups) pairs.emplace_back(pair[0], pair[1]);
-  return PriceTransfer(bytes, pairs, *s_.cluster, *s_.profile, Options(asked.groups));
+  return PriceTransfer(bytes, Pairs(groups), *s_.cluster, *s_.profile, Options(asked.groups));
+}
+
+std::vector<CollectiveCost> PlanPricer::Costs(const Asked& asked,
+                                              const std::vector<RankGroup>& groups) const {
+  const double bytes = asked.bytes / program_.comm_scale;
+  if (!asked.transfer) {
+    return PriceGroups(asked.kind, bytes, groups, *s_.cluster, *s_.profile, Options(asked.groups));
+  }
+  return PriceTransfers(bytes, Pairs(groups), *s_.cluster, *s_.profile, Options(asked.groups));
 }
 
 CommId PlanPricer::Ask(const Asked& asked) {
@@ -106,12 +119,15 @@ void PlanPricer::PriceAllGroupsAtOnce() {
   }
 }
 
-// A collective reaches a share of a network link's rate, and so do several that meet on it.
+// A collective reaches a share of a link's rate, and so do several that meet on it. NVLink is an
+// exception: what one collective reaches there was measured, and may be more than rings do.
 Fabric PlanPricer::WholeFabric() const {
   Fabric fabric;
   fabric.capacity_bytes_per_s.reserve(s_.cluster->links().size());
+  const LinkEfficiency efficiency =
+      EfficiencyOf(CollectiveAlgorithm::kRing, *s_.profile, Options(GroupKind::kDp));
   for (const Link& link : s_.cluster->links()) {
-    const double share = link.kind == LinkKind::kNetwork ? s_.stack->network_efficiency : 1;
+    const double share = link.kind == LinkKind::kNvLink ? 1 : efficiency.Of(link.kind);
     fabric.capacity_bytes_per_s.push_back(link.bandwidth_bytes_per_s * share);
   }
   fabric.changes = s_.faults.link_changes;
@@ -130,7 +146,7 @@ void PlanPricer::PriceEachGroup() {
       costs.back().reserve(groups.size());
       for (const RankGroup& group : groups) costs.back().push_back(Cost(asked, {group}));
     } else {
-      costs.back().assign(groups.size(), Cost(asked, groups));
+      costs.back() = Costs(asked, groups);
     }
     for (const CollectiveCost& cost : costs.back())
       program_.provenance = Weakest(program_.provenance, cost.provenance);

@@ -85,8 +85,9 @@ class PlanPricer {
   void ResolveCommScale();
   void AskForAlignment();
   CollectiveOptions Options(GroupKind groups) const;
-  // Of all `groups` at once.
+  // Of all `groups` at once: the slowest's, or each one's.
   CollectiveCost Cost(const Asked& asked, const std::vector<RankGroup>& groups) const;
+  std::vector<CollectiveCost> Costs(const Asked& asked, const std::vector<RankGroup>& groups) const;
   Fabric WholeFabric() const;
   void PriceAllGroupsAtOnce();
   void PriceEachGroup();
