@@ -55,7 +55,7 @@ Hash HashOf(std::uint64_t value, std::uint64_t seed) {
 struct Incidence {
   std::vector<std::size_t> first;  // by vertex
   std::vector<std::uint32_t> other;
-  std::vector<std::uint64_t> label;
+  std::vector<std::uint32_t> label;
 };
 
 template <typename Edges, typename End, typename Other>
@@ -76,19 +76,25 @@ Incidence By(const Edges& edges, std::size_t vertices, End end, Other other) {
 }
 
 bool IsEquitable(const Incidence& out, const Refinement& refinement) {
-  using Signature = std::vector<std::pair<std::uint64_t, std::uint32_t>>;
+  using Signature = std::vector<std::uint64_t>;  // label and class of each edge
   const auto signature = [&](std::size_t v, Signature* into) {
     into->clear();
-    for (std::size_t e = out.first[v]; e < out.first[v + 1]; ++e)
-      into->emplace_back(out.label[e], refinement.class_of[out.other[e]]);
+    for (std::size_t e = out.first[v]; e < out.first[v + 1]; ++e) {
+      into->push_back(std::uint64_t{out.label[e]} << 32 | refinement.class_of[out.other[e]]);
+    }
     std::sort(into->begin(), into->end());
   };
   std::vector<Signature> of_class(refinement.first.size());
-  for (std::size_t c = 0; c < of_class.size(); ++c) signature(refinement.first[c], &of_class[c]);
   Signature own;
   for (std::size_t v = 0; v < refinement.class_of.size(); ++v) {
+    const std::uint32_t c = refinement.class_of[v];
+    if (refinement.size[c] == 1) continue;
+    if (refinement.first[c] == v) {
+      signature(v, &of_class[c]);
+      continue;
+    }
     signature(v, &own);
-    if (own != of_class[refinement.class_of[v]]) return false;
+    if (own != of_class[c]) return false;
   }
   return true;
 }
@@ -100,7 +106,7 @@ ColouredGraph::VertexId ColouredGraph::AddVertex(std::uint64_t colour) {
   return static_cast<VertexId>(colour_.size() - 1);
 }
 
-void ColouredGraph::AddEdge(VertexId from, VertexId to, std::uint64_t label) {
+void ColouredGraph::AddEdge(VertexId from, VertexId to, std::uint32_t label) {
   assert(from < colour_.size() && to < colour_.size());
   edges_.push_back({from, to, label});
 }
@@ -136,16 +142,19 @@ class Splitting {
 
   // False when nothing split.
   bool Round() {
-    std::sort(touched_.begin(), touched_.end(), [&](std::uint32_t a, std::uint32_t b) {
-      if (class_of_[a] != class_of_[b]) return class_of_[a] < class_of_[b];
-      if (sum_[a].a != sum_[b].a) return sum_[a].a < sum_[b].a;
-      if (sum_[a].b != sum_[b].b) return sum_[a].b < sum_[b].b;
-      return a < b;
+    sorted_.clear();
+    sorted_.reserve(touched_.size());
+    for (const std::uint32_t v : touched_) sorted_.push_back({class_of_[v], v, sum_[v]});
+    std::sort(sorted_.begin(), sorted_.end(), [](const Touched& a, const Touched& b) {
+      if (a.number != b.number) return a.number < b.number;
+      if (a.sum.a != b.sum.a) return a.sum.a < b.sum.a;
+      if (a.sum.b != b.sum.b) return a.sum.b < b.sum.b;
+      return a.vertex < b.vertex;
     });
     changed_.clear();
-    for (std::size_t i = 0; i < touched_.size();) {
+    for (std::size_t i = 0; i < sorted_.size();) {
       std::size_t last = i;
-      while (last < touched_.size() && class_of_[touched_[last]] == class_of_[touched_[i]]) ++last;
+      while (last < sorted_.size() && sorted_[last].number == sorted_[i].number) ++last;
       SplitClass(i, last);
       i = last;
     }
@@ -165,34 +174,42 @@ class Splitting {
     std::uint32_t vertex, before;
   };
 
+  struct Touched {
+    std::uint32_t number, vertex;
+    Hash sum;
+  };
+
   std::uint32_t Last() const { return static_cast<std::uint32_t>(size_.size() - 1); }
   void NewClass() {
     size_.push_back(0);
     class_sum_.push_back({0, 0});
   }
 
-  // touched_[first, last) are the touched members of one class, by sum.
+  // sorted_[first, last) are the touched members of one class, by sum.
   void SplitClass(std::size_t first, std::size_t last) {
-    const std::uint32_t own = class_of_[touched_[first]];
-    const bool all = last - first == size_[own];
-    if (all) {
-      // The largest part stays; of equal ones the first.
+    const std::uint32_t own = sorted_[first].number;
+    const auto part_end = [&](std::size_t i) {
+      std::size_t end = i;
+      while (end < last && sorted_[end].sum == sorted_[i].sum) ++end;
+      return end;
+    };
+    if (last - first == size_[own]) {
+      // All of it: the largest part stays; of equal ones the first.
       std::size_t largest = 0;
-      for (std::size_t i = first, end = i; i < last; i = end) {
-        while (end < last && sum_[touched_[end]] == sum_[touched_[i]]) ++end;
-        if (end - i <= largest) continue;
-        largest = end - i;
-        class_sum_[own] = sum_[touched_[i]];
+      for (std::size_t i = first; i < last; i = part_end(i)) {
+        if (part_end(i) - i <= largest) continue;
+        largest = part_end(i) - i;
+        class_sum_[own] = sorted_[i].sum;
       }
     }
-    for (std::size_t i = first, end = i; i < last; i = end) {
-      while (end < last && sum_[touched_[end]] == sum_[touched_[i]]) ++end;
-      if (sum_[touched_[i]] == class_sum_[own]) continue;
+    for (std::size_t i = first, end = first; i < last; i = end) {
+      end = part_end(i);
+      if (sorted_[i].sum == class_sum_[own]) continue;
       NewClass();
-      class_sum_.back() = sum_[touched_[i]];
+      class_sum_.back() = sorted_[i].sum;
       for (std::size_t k = i; k < end; ++k) {
-        changed_.push_back({touched_[k], own});
-        class_of_[touched_[k]] = Last();
+        changed_.push_back({sorted_[k].vertex, own});
+        class_of_[sorted_[k].vertex] = Last();
       }
       size_.back() = end - i;
       size_[own] -= end - i;
@@ -220,6 +237,7 @@ class Splitting {
   std::vector<Hash> sum_;          // by vertex
   std::vector<bool> is_touched_;
   std::vector<std::uint32_t> touched_;
+  std::vector<Touched> sorted_;
   std::vector<Change> changed_;
 };
 

@@ -17,7 +17,7 @@ class ColouredGraph {
   VertexId AddVertex(std::uint64_t colour);
   // `from` is told apart by its edges: by their labels and the classes of the vertices they lead
   // to. An edge says nothing about `to`; add the reverse edge where it should.
-  void AddEdge(VertexId from, VertexId to, std::uint64_t label);
+  void AddEdge(VertexId from, VertexId to, std::uint32_t label);
   void Reserve(std::size_t vertices, std::size_t edges);
 
   std::size_t vertex_count() const { return colour_.size(); }
@@ -26,7 +26,7 @@ class ColouredGraph {
   friend struct Refinement Refine(const ColouredGraph& graph);
   struct Edge {
     VertexId from, to;
-    std::uint64_t label;
+    std::uint32_t label;
   };
   std::vector<std::uint64_t> colour_;
   std::vector<Edge> edges_;

@@ -39,9 +39,9 @@ constexpr std::uint32_t kNone = 0xffffffffU;
 
 // Kinds of vertices and labels of edges.
 enum : std::uint64_t { kLinkVertex = 11, kFlowVertex, kSharedVertex, kOpVertex };
-enum : std::uint64_t { kWaits = 1, kPartOf, kCrosses, kOnLink };
-constexpr std::uint64_t kFirstHop = 16;           // + hop: the only flow of its transfer on a link
-constexpr std::uint64_t kFirstSharedHop = 65536;  // + hop: one of several
+enum : std::uint32_t { kWaits = 1, kPartOf, kCrosses, kOnLink };
+constexpr std::uint32_t kFirstHop = 16;           // + hop: the only flow of its transfer on a link
+constexpr std::uint32_t kFirstSharedHop = 65536;  // + hop: one of several
 
 std::uint64_t Combine(std::uint64_t hash, std::uint64_t value) {
   hash ^= value + 0x9e3779b97f4a7c15ULL + (hash << 6) + (hash >> 2);

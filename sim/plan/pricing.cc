@@ -175,7 +175,7 @@ void PlanPricer::PriceEachGroup() {
   ColouredGraph& graph = ranks.graph();
   TrafficFolding traffic(whole, &graph);
   std::vector<std::vector<std::size_t>> transfer_of(asked_.size());
-  constexpr std::uint64_t kCommunication = 200;  // label
+  constexpr std::uint32_t kCommunication = 200;  // label
   for (CommId comm = 0; comm < asked_.size(); ++comm) {
     for (std::size_t g = 0; g < costs[comm].size(); ++g) {
       const CollectiveCost& cost = costs[comm][g];

@@ -6,7 +6,7 @@ namespace aurum {
 namespace {
 
 // Labels of edges.
-enum : std::uint64_t { kMemberOf = 1, kMember = 100 };
+enum : std::uint32_t { kMemberOf = 1, kMember = 100 };
 
 int Width(const Plan& plan) { return plan.tp * plan.dp; }
 
@@ -81,9 +81,9 @@ RankFolding::RankFolding(const Plan& plan, const std::vector<std::uint64_t>& ran
         for (std::size_t i = 0; i < group.size(); ++i) {
           // All members of a collective wait for each other, wherever they stand; what the place in
           // the ring makes different are the flows, which the caller adds. A pair has two ends.
-          const std::uint64_t place = pair ? i : 0;
+          const std::uint32_t place = pair ? static_cast<std::uint32_t>(i) : 0;
           const auto rank = static_cast<ColouredGraph::VertexId>(group[i]);
-          graph_.AddEdge(rank, vertex, kMemberOf + static_cast<std::uint64_t>(k) * 2 + place);
+          graph_.AddEdge(rank, vertex, kMemberOf + static_cast<std::uint32_t>(k) * 2 + place);
           graph_.AddEdge(vertex, rank, kMember + place);
         }
       }

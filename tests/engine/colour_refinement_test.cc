@@ -55,7 +55,7 @@ TEST_CASE("an empty graph has no class") { CHECK(Refine(ColouredGraph{}).first.e
 // The reference: splits by sorted lists of neighbours until nothing changes, with no hash.
 std::vector<std::uint32_t> Reference(
     const std::vector<std::uint64_t>& colours,
-    const std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint64_t>>& edges) {
+    const std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>>& edges) {
   std::vector<std::uint32_t> classes(colours.size());
   std::map<std::uint64_t, std::uint32_t> first;
   for (std::size_t v = 0; v < colours.size(); ++v)
@@ -86,7 +86,7 @@ TEST_CASE("the same partition as splitting by sorted neighbour lists, on random 
     const std::uint32_t n = 1 + random() % 30;
     ColouredGraph graph;
     std::vector<std::uint64_t> colours;
-    std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint64_t>> edges;
+    std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> edges;
     for (std::uint32_t v = 0; v < n; ++v) {
       colours.push_back(random() % 2);
       graph.AddVertex(colours.back());
