@@ -34,6 +34,13 @@ std::string Summary(const Evaluation& e, const GoldenWeights& weights, Format fo
   facts.Row({e.memory.fits ? "step time" : "step time, if it fitted",
              fmt::format("{}  [{} – {}]  ({})", ShowSeconds(step), ShowSeconds(step * (1 - band)),
                          ShowSeconds(step * (1 + band)), ProvenanceName(e.program.provenance))});
+  if (e.varied) {
+    facts.Row(
+        {"with variation",
+         fmt::format("p50 {}, p99 {}, mean {} of {} steps", ShowSeconds(e.varied->Quantile(0.5)),
+                     ShowSeconds(e.varied->Quantile(0.99)), ShowSeconds(e.varied->mean_s),
+                     e.varied->step_s.size())});
+  }
   facts.Row({"throughput",
              fmt::format("{} tokens/s, {} tokens/s per GPU, {} samples/s",
                          ShowNumber(TokensPerStep(s) / step),

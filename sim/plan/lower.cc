@@ -117,7 +117,8 @@ class Lowering {
                      " classes of ranks that differ are about " + millions +
                      " million operations, too many to simulate",
                  options_.fold == Fold::kOff
-                     ? "--fold on, which simulates ranks that are alike once"
+                     ? "--fold on, which simulates ranks that are alike once, and no variation, "
+                       "which makes all ranks differ"
                      : "fewer faults, or fewer GPUs",
                  ExitCode::kInfeasible);
     }

@@ -147,14 +147,15 @@ std::optional<Level> LevelByName(std::string_view name) {
   return std::nullopt;
 }
 
+Schedule SimulateSchedule(const Program& program, Level level) {
+  return level == Level::kAnalytic ? EvaluateMaxPlus(program.graph)
+                                   : RunEventLoop(program.graph, program.fabric);
+}
+
 Outcome Simulate(const Program& program, Level level) {
   Outcome outcome;
   outcome.level = level;
-  if (level == Level::kFlow) {
-    outcome.schedule = RunEventLoop(program.graph, program.fabric);
-  } else {
-    outcome.schedule = EvaluateMaxPlus(program.graph);
-  }
+  outcome.schedule = SimulateSchedule(program, level);
   outcome.signature = Signature(outcome.schedule);
   const Schedule& schedule = outcome.schedule;
   const GapSplitter splitter(program, schedule);

@@ -66,6 +66,9 @@ struct Outcome {
   double StepSeconds() const { return Seconds(schedule.makespan); }
 };
 
+// When every op starts and ends; Simulate without the breakdown.
+Schedule SimulateSchedule(const Program& program, Level level);
+
 // Runs a program. kFlow needs a program that was lowered with_traffic.
 Outcome Simulate(const Program& program, Level level);
 

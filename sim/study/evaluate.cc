@@ -151,6 +151,7 @@ Evaluation Evaluate(Scenario scenario, Level level, Fold fold) {
     const Program unfolded = Lower(e.scenario, options);
     e.fold_check = CompareFolded(e.program, e.outcome, unfolded, Simulate(unfolded, level));
   }
+  if (e.scenario.variation.seeds > 0) e.varied = DrawSteps(e.scenario, level);
   e.memory = MeasureMemory(e.scenario, e.program, e.outcome);
   e.golden = GoldenTerms(e.scenario, e.program);
   e.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -305,6 +306,16 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
     check.Set("kernels", static_cast<std::int64_t>(e.fold_check->kernels));
     if (!e.fold_check->equal) check.Set("difference", e.fold_check->difference);
     out.Set("fold_check", std::move(check));
+  }
+  if (e.varied) {
+    Json varied = Json::Object();
+    varied.Set("steps", static_cast<std::int64_t>(e.varied->step_s.size()));
+    varied.Set("mean_s", e.varied->mean_s);
+    varied.Set("p50_s", e.varied->Quantile(0.5));
+    varied.Set("p99_s", e.varied->Quantile(0.99));
+    varied.Set("min_s", e.varied->step_s.front());
+    varied.Set("max_s", e.varied->step_s.back());
+    out.Set("variation", std::move(varied));
   }
   out.Set("rank_classes", static_cast<std::int64_t>(e.program.classes.size()));
   out.Set("simulation_wall_s", CoarseWall(e.wall_s));

@@ -10,6 +10,7 @@
 #include "sim/plan/scenario.h"
 #include "sim/plan/simulate.h"
 #include "sim/study/fold_check.h"
+#include "sim/study/variation.h"
 
 namespace aurum {
 
@@ -25,6 +26,7 @@ struct Evaluation {
   MemoryReport memory;
   Golden golden;
   std::optional<FoldCheck> fold_check;  // of Fold::kVerify
+  std::optional<VariedSteps> varied;    // where the scenario says what varies
   double wall_s = 0;                    // that the walk took
 
   const TimeBreakdown& Time() const {

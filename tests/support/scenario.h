@@ -19,9 +19,10 @@ inline JsonDocument Changed(JsonDocument document, const std::vector<std::string
 inline JsonDocument Shipped(const std::string& name, const std::vector<std::string>& changes = {}) {
   return Changed(ReadJsonFile("scenarios/" + name + ".json"), changes);
 }
-inline Evaluation EvaluateDocument(const JsonDocument& document, Level level = Level::kAnalytic) {
+inline Evaluation EvaluateDocument(const JsonDocument& document, Level level = Level::kAnalytic,
+                                   Fold fold = Fold::kOn) {
   static InputCache cache(".");
-  return Evaluate(ReadScenario(document, &cache), level);
+  return Evaluate(ReadScenario(document, &cache), level, fold);
 }
 
 inline std::vector<std::string> ShippedScenarios() {

@@ -1,0 +1,64 @@
+#include "sim/study/variation.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "sim/core/random.h"
+#include "sim/plan/lower.h"
+
+namespace aurum {
+namespace {
+
+// exp(σz − σ²/2), whose mean is 1 and whose coefficient of variation is cv. Durations of kernels and
+// transfers are positive and skewed to the right, as a log-normal is.
+class Jitter {
+ public:
+  explicit Jitter(double cv) : variance_(std::log1p(cv * cv)), sigma_(std::sqrt(variance_)) {}
+  double Factor(std::uint64_t seed, std::uint64_t rank, std::uint64_t op) const {
+    if (sigma_ == 0) return 1;
+    return std::exp(sigma_ * RandomNormal(seed, rank, op) - variance_ / 2);
+  }
+
+ private:
+  double variance_, sigma_;
+};
+
+}  // namespace
+
+double VariedSteps::Quantile(double share) const {
+  assert(!step_s.empty() && share > 0 && share <= 1);
+  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(step_s.size())));
+  return step_s[std::max<std::size_t>(rank, 1) - 1];
+}
+
+VariedSteps DrawSteps(const Scenario& scenario, Level level) {
+  LowerOptions options;
+  options.with_traffic = level != Level::kAnalytic;
+  options.fold = Fold::kOff;
+  Program program = Lower(scenario, options);
+  OpGraph& graph = program.graph;
+  std::vector<Time> durations;
+  durations.reserve(graph.op_count());
+  for (OpId op = 0; op < graph.op_count(); ++op) durations.push_back(graph.duration(op));
+
+  const Jitter kernel(scenario.variation.kernel_cv);
+  const Jitter communication(scenario.variation.communication_cv);
+  VariedSteps steps;
+  for (int seed = 0; seed < scenario.variation.seeds; ++seed) {
+    for (OpId op = 0; op < graph.op_count(); ++op) {
+      const OpInfo& info = program.info[op];
+      const Jitter& jitter = info.lane == Lane::kMain ? kernel : communication;
+      const double factor = jitter.Factor(static_cast<std::uint64_t>(seed), info.rank_class, op);
+      const Time varied = TimeFromSeconds(Seconds(durations[op]) * factor);
+      graph.SetDuration(op, std::max(varied, graph.latency(op)));
+    }
+    const Time makespan = SimulateSchedule(program, level).makespan;
+    steps.step_s.push_back(Seconds(makespan));
+    steps.mean_s += Seconds(makespan) / scenario.variation.seeds;
+  }
+  std::sort(steps.step_s.begin(), steps.step_s.end());
+  return steps;
+}
+
+}  // namespace aurum

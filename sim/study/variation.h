@@ -1,0 +1,23 @@
+#pragma once
+
+#include <vector>
+
+#include "sim/plan/scenario.h"
+#include "sim/plan/simulate.h"
+
+namespace aurum {
+
+// Steps whose ops vary, by the scenario's Variation.
+struct VariedSteps {
+  std::vector<double> step_s;  // ascending, one per seed
+  double mean_s = 0;
+  // The smallest step that is at least as long as `share` of all; share in (0, 1].
+  double Quantile(double share) const;
+};
+
+// Draws `scenario.variation.seeds` steps. Nothing is alike any more, so every rank is simulated: a
+// step is as late as the slowest of all that must meet. E0341 where that is too much. O(seeds · ops
+// of all ranks).
+VariedSteps DrawSteps(const Scenario& scenario, Level level);
+
+}  // namespace aurum
