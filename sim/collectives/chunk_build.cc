@@ -215,17 +215,23 @@ void AddDoubleTreeChunks(CollectiveKind kind, double bytes, const GroupShape& sh
   }
 }
 
-// Stage by stage: a lane waits for all that its source sent and received in the stage before in
-// which it took part.
+// Stage by stage: a lane waits for all that its two ends sent and received in the last stage in
+// which they took part: a message moves when both sides are there.
 class Stages {
  public:
   explicit Stages(ChunkBuilder* builder) : builder_(*builder) {}
   // All lanes from `first` on are of the stage that ends here.
   void End(LaneId first) {
     for (LaneId lane = first; lane < builder_.size(); ++lane) {
-      const auto found = last_.find(builder_.lane(lane).src);
-      if (found == last_.end()) continue;
-      for (const LaneId before : found->second) builder_.Wait(lane, before, kAllItems);
+      std::vector<LaneId> before;
+      for (const int rank : {builder_.lane(lane).src, builder_.lane(lane).dst}) {
+        const auto found = last_.find(rank);
+        if (found != last_.end())
+          before.insert(before.end(), found->second.begin(), found->second.end());
+      }
+      std::sort(before.begin(), before.end());
+      before.erase(std::unique(before.begin(), before.end()), before.end());
+      for (const LaneId wait : before) builder_.Wait(lane, wait, kAllItems);
     }
     std::map<int, std::vector<LaneId>> now;
     for (LaneId lane = first; lane < builder_.size(); ++lane) {
@@ -269,9 +275,12 @@ void AddLevelChunks(CollectiveKind kind, double bytes, const GroupShape& shape,
       if (n < 2) continue;
       switch (step.kind) {
         case CollectiveKind::kAllToAll:
-          for (const int src : ring) {
-            for (const int dst : ring) {
-              if (src != dst) builder->Add(src, dst, share / n, 1, 0, stages.stage());
+          for (std::size_t i = 0; i < n; ++i) {
+            for (std::size_t q = 1; q < n; ++q) {
+              const LaneId lane =
+                  builder->Add(ring[i], ring[(i + q) % n], share / n, 1, 0, stages.stage());
+              const double round = std::ceil(static_cast<double>(q) / kPeersAtOnce);
+              builder->SetLatency(lane, round * Seconds(builder->lane(lane).latency));
             }
           }
           break;
