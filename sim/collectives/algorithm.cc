@@ -76,7 +76,7 @@ bool IsDefinedFor(CollectiveAlgorithm algorithm, CollectiveKind kind) {
     case CollectiveAlgorithm::kHierarchical3:
       return kind != CollectiveKind::kSendRecv;
     case CollectiveAlgorithm::kPipelined:
-      return kind == CollectiveKind::kAllGather || broadcast;
+      return kind == CollectiveKind::kAllGather;
   }
   return false;
 }

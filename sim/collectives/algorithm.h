@@ -19,7 +19,7 @@ enum class CollectiveAlgorithm {
   kSharp,            // reduced by the switches of the network (Graham et al., 2016)
   kHierarchical,     // inside the domain, between domains, inside again
   kHierarchical3,    // domain, pod of one leaf switch, core
-  kPipelined         // a ring whose blocks are cut into chunks that are passed on at once
+  kPipelined         // an all-gather's ring whose blocks are cut into chunks, passed on at once
 };
 std::string CollectiveAlgorithmName(CollectiveAlgorithm algorithm);  // "halving-doubling"
 // E0561 unknown name, with the nearest.

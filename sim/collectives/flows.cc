@@ -17,7 +17,8 @@ namespace aurum {
 // sends F·S/c to rank k of the next domain, and to its neighbour inside what the rings carry that
 // do not leave at it: F·S·(c − 1)/c if one does, F·S if none does. c = r with NVLink, else min(r,
 // NICs of the node). Latency: passes · ((n − D)·a + D·e), passes 2 for all-reduce, 1 for the
-// others. (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
+// others. A broadcast's chunks go down a chain in every domain, and from domain to domain: 2·(r −
+// 1)·a + (D − 1)·e. (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
 // workstations", 2009.)
 //
 // tree. Half the data goes over each of two binary trees of which either's inner vertices are the
@@ -275,26 +276,33 @@ void AddLevels(CollectiveKind kind, double bytes, const GroupShape& shape, const
   }
 }
 
-double RingLatency(CollectiveKind kind, const GroupShape& shape, const StepLatencies& step) {
+// What a pipeline of `hops` takes to fill, when each of its streams carries `stream` bytes in
+// `flow_s`.
+double FillSeconds(double hops, double stream, double flow_s) {
+  if (stream <= 0) return 0;
+  return std::max(0.0, hops - 1) * flow_s * std::min(1.0, kChunkBytes / stream);
+}
+
+double RingLatency(CollectiveKind kind, double bytes, const GroupShape& shape,
+                   const StepLatencies& step, double flow_s) {
   const double passes = kind == CollectiveKind::kAllReduce ? 2 : 1;
   const double n = shape.ranks, domains = static_cast<double>(shape.domains.size());
+  if (kind == CollectiveKind::kBroadcast) {
+    const double chain = static_cast<double>(shape.most - 1);
+    if (!shape.SeveralDomains())
+      return (n - 1) * step.between_s + FillSeconds(n - 1, bytes, flow_s);
+    return 2 * chain * step.intra_s + (domains - 1) * step.between_s +
+           FillSeconds(2 * chain + domains - 1, bytes / static_cast<double>(shape.channels),
+                       flow_s);
+  }
   if (!shape.SeveralDomains()) return passes * (n - 1) * step.between_s;
-  const bool closed = kind != CollectiveKind::kBroadcast;
-  return passes *
-         ((n - domains) * step.intra_s + (closed ? domains : domains - 1) * step.between_s);
+  return passes * ((n - domains) * step.intra_s + domains * step.between_s);
 }
 
 double DirectLatency(const GroupShape& shape, const StepLatencies& step) {
   const double inside = static_cast<double>(shape.most);
   return std::ceil((inside - 1) / kPeersAtOnce) * step.intra_s +
          std::ceil((shape.ranks - inside) / kPeersAtOnce) * step.between_s;
-}
-
-// What a pipeline of `hops` takes to fill, when each of its streams carries `stream` bytes in
-// `flow_s`.
-double FillSeconds(double hops, double stream, double flow_s) {
-  if (stream <= 0) return 0;
-  return std::max(0.0, hops - 1) * flow_s * std::min(1.0, kChunkBytes / stream);
 }
 
 double TreeLatency(CollectiveKind kind, double bytes, const GroupShape& shape,
@@ -307,15 +315,17 @@ double TreeLatency(CollectiveKind kind, double bytes, const GroupShape& shape,
       both_ways
           ? std::max(TreeDepth(BinaryTree(vertices)), TreeDepth(SecondTree(vertices)))
           : 1 + std::max(TreeDepth(BinaryTree(vertices - 1)), TreeDepth(SecondTree(vertices - 1)));
-  const double chain = several ? static_cast<double>(shape.most - 1) : 0;
-  const double passes = both_ways ? 2 : 1;
+  // Up and down every chain; a broadcast goes down the root's and down the others'.
+  const double chains = several ? 2 * static_cast<double>(shape.most - 1) : 0;
+  const double levels = (both_ways ? 2 : 1) * depth;
   const double stream = bytes / (several ? 2 * static_cast<double>(shape.channels) : 2);
-  return passes * (chain * step.intra_s + depth * (several ? step.between_s : step.intra_s)) +
-         FillSeconds(passes * (chain + depth), stream, flow_s);
+  return chains * step.intra_s + levels * (several ? step.between_s : step.intra_s) +
+         FillSeconds(chains + levels, stream, flow_s);
 }
 
-double PhasedLatency(CollectiveAlgorithm algorithm, CollectiveKind kind, const GroupShape& shape,
-                     const Cluster& cluster, const StepLatencies& step) {
+double PhasedLatency(CollectiveAlgorithm algorithm, CollectiveKind kind, double bytes,
+                     const GroupShape& shape, const Cluster& cluster, const StepLatencies& step,
+                     double flow_s) {
   double latency = 0;
   if (algorithm == CollectiveAlgorithm::kHalvingDoubling) {
     std::vector<int> domain_of;
@@ -333,8 +343,11 @@ double PhasedLatency(CollectiveAlgorithm algorithm, CollectiveKind kind, const G
   const int depth = algorithm == CollectiveAlgorithm::kHierarchical ? 2 : 3;
   const auto levels = Levels(shape, cluster, depth);
   assert(levels);
-  for (const LevelStep& level : LevelSteps(kind, *levels)) {
+  const std::vector<LevelStep> level_steps = LevelSteps(kind, *levels);
+  for (const LevelStep& level : level_steps) {
     const double n = static_cast<double>(level.rings->front().size());
+    if (level.kind == CollectiveKind::kBroadcast)
+      latency += FillSeconds(n - 1, bytes, flow_s / static_cast<double>(level_steps.size()));
     double steps = level.kind == CollectiveKind::kAllReduce ? 2 * (n - 1) : n - 1;
     if (level.kind == CollectiveKind::kAllToAll) steps = std::ceil((n - 1) / kPeersAtOnce);
     latency += steps * (level.rings == &levels->front() ? step.intra_s : step.between_s);
@@ -483,7 +496,7 @@ double LatencySeconds(CollectiveAlgorithm algorithm, CollectiveKind kind, double
       assert(false);
       return 0;
     case CollectiveAlgorithm::kRing:
-      return RingLatency(kind, shape, step);
+      return RingLatency(kind, bytes, shape, step, flow_s);
     case CollectiveAlgorithm::kPipelined: {
       // A block takes `block` and is passed on in chunks of `chunk`; a step of latency shows where
       // it is longer than the rest of the block.
@@ -502,7 +515,7 @@ double LatencySeconds(CollectiveAlgorithm algorithm, CollectiveKind kind, double
     case CollectiveAlgorithm::kHalvingDoubling:
     case CollectiveAlgorithm::kHierarchical:
     case CollectiveAlgorithm::kHierarchical3:
-      return PhasedLatency(algorithm, kind, shape, cluster, step);
+      return PhasedLatency(algorithm, kind, bytes, shape, cluster, step, flow_s);
     case CollectiveAlgorithm::kDirect:
       return kind == CollectiveKind::kSendRecv ? step.between_s : DirectLatency(shape, step);
     case CollectiveAlgorithm::kNvls: {
