@@ -18,6 +18,22 @@ struct Star {
   }
 };
 
+// Leaf switches with `down` hosts each under as many spines; the spine is chosen by the destination.
+struct LeafSpine {
+  std::uint32_t leaves = 32, down = 32;
+  std::uint32_t hosts() const { return leaves * down; }
+  // Host links, then leaf–spine links by (leaf, spine): each has two directions, up first.
+  std::vector<double> Capacity() const {
+    return std::vector<double>(4 * hosts(), kHostBytesPerSecond);
+  }
+  std::vector<std::uint32_t> Route(std::uint32_t src, std::uint32_t dst) const {
+    const std::uint32_t n = hosts(), spine = dst % down;
+    if (src / down == dst / down) return {2 * src, 2 * dst + 1};
+    return {2 * src, 2 * n + 2 * (src / down * down + spine),
+            2 * n + 2 * (dst / down * down + spine) + 1, 2 * dst + 1};
+  }
+};
+
 // A fat tree of three levels with switches of k ports, k³/4 hosts, full bisection. The way up is
 // chosen by the destination (D-mod-k), so that the way down is a tree per destination.
 struct FatTree {

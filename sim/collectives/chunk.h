@@ -8,6 +8,7 @@
 #include "sim/collectives/collective.h"
 #include "sim/core/time.h"
 #include "sim/engine/op_graph.h"
+#include "sim/network/fold.h"
 #include "topologies/cluster.h"
 
 namespace aurum {
@@ -82,8 +83,6 @@ ChunkProgram BuildUniformRing(CollectiveKind kind, double bytes, int ranks, doub
 // Puts programs side by side on the same links: they run at the same time and share them. Their
 // capacities must agree where they share a link.
 ChunkProgram RunTogether(std::span<const ChunkProgram> programs);
-
-enum class Fold { kOff, kOn, kVerify };
 
 struct ChunkRun {
   Time makespan{};

@@ -30,8 +30,8 @@ std::uint64_t Mixed(std::uint64_t into, std::uint64_t value) {
   return into ^ (into >> 33);
 }
 
-constexpr std::uint64_t kOnLink = std::uint64_t{1} << 40;
-constexpr std::uint64_t kOfLink = std::uint64_t{1} << 41;
+constexpr std::uint32_t kOnLink = 1U << 30;
+constexpr std::uint32_t kOfLink = 1U << 31;
 
 }  // namespace
 
@@ -60,7 +60,7 @@ ChunkProgram FoldChunks(const ChunkProgram& program, std::vector<std::uint32_t>*
   for (std::size_t l = 0; l < n; ++l) {
     const auto lane = static_cast<ColouredGraph::VertexId>(l);
     for (const ChunkWait& wait : program.WaitsOf(program.lanes[l]))
-      graph.AddEdge(lane, wait.lane, static_cast<std::uint64_t>(wait.lag + 1));
+      graph.AddEdge(lane, wait.lane, static_cast<std::uint32_t>(wait.lag + 1));
     for (const std::uint32_t link : program.HopsOf(program.lanes[l])) {
       if (!crowded[link]) continue;
       graph.AddEdge(lane, vertex_of_link[link], kOnLink);

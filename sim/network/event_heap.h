@@ -23,6 +23,7 @@ class EventHeap {
 
   bool empty() const { return events_.empty(); }
   std::size_t size() const { return events_.size(); }
+  Time top_time() const { return events_.front().time; }
   const Event& top() const { return events_.front(); }
   void Clear() { events_.clear(); }
 
