@@ -102,8 +102,10 @@ int Main(int argc, char** argv) {
         ->allow_extra_args(false);
     command->add_option("--profile", profile, "use this profile: a name or a file");
     command
-        ->add_option("--level", level, "analytic (max-plus) or flow (events with max-min sharing)")
-        ->check(CLI::IsMember({"analytic", "flow"}));
+        ->add_option("--level", level,
+                     "analytic (priced times), flow (collectives share links), auto (flow only "
+                     "where they meet) or chunk (every step of every channel)")
+        ->check(CLI::IsMember({"analytic", "flow", "auto", "chunk"}));
     command
         ->add_option("--fold", fold,
                      "on: simulate ranks that are alike once; off: every rank; verify: both, and "

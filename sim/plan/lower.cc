@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "sim/collectives/chunk.h"
 #include "sim/plan/pricing.h"
 #include "sim/plan/units.h"
 
@@ -37,9 +38,11 @@ namespace {
 
 constexpr double kValueBytes = 2;
 
-// The ops of one moment: one for each class of ranks of a stage, or of its groups of one kind. Ids are consecutive.
+// The ops of one moment: one for each class of ranks of a stage, or of its groups of one kind. Ids are consecutive. A collective
+// of many steps has an op before them, `entry`, and one after them, `first`.
 struct Wave {
   OpId first = kNoOp;
+  OpId entry = kNoOp;
   std::size_t stage = 0;
   std::optional<GroupKind> groups{};
   bool Exists() const { return first != kNoOp; }
@@ -158,21 +161,23 @@ class Lowering {
     const StageClasses& classes = pricer_->Classes(stage);
     return groups ? classes.first_group[static_cast<int>(*groups)].size() : classes.rank.size();
   }
-  // The op of a wave that rank class `c` takes part in.
-  OpId At(const Wave& wave, std::size_t c) const {
-    if (!wave.groups) return wave.first + static_cast<OpId>(c);
-    return wave.first + pricer_->Classes(wave.stage).group_of[static_cast<int>(*wave.groups)][c];
+  // Which op of a wave rank class `c` takes part in.
+  OpId IndexOf(const Wave& wave, std::size_t c) const {
+    if (!wave.groups) return static_cast<OpId>(c);
+    return pricer_->Classes(wave.stage).group_of[static_cast<int>(*wave.groups)][c];
   }
+  OpId At(const Wave& wave, std::size_t c) const { return wave.first + IndexOf(wave, c); }
+  OpId EntryAt(const Wave& wave, std::size_t c) const { return wave.entry + IndexOf(wave, c); }
   void Follow(const Wave& before, const Wave& after) {
     if (before.groups && before.groups == after.groups) {
       for (std::size_t g = 0; g < CountOf(before.stage, before.groups); ++g) {
         program_.graph.AddDependency(before.first + static_cast<OpId>(g),
-                                     after.first + static_cast<OpId>(g));
+                                     after.entry + static_cast<OpId>(g));
       }
       return;
     }
     for (std::size_t c = 0; c < CountOf(after.stage, {}); ++c)
-      program_.graph.AddDependency(At(before, c), At(after, c));
+      program_.graph.AddDependency(At(before, c), EntryAt(after, c));
   }
 
   // A stream for each class of ranks, or of groups that a collective's lane serves.
@@ -209,9 +214,10 @@ class Lowering {
     program_.info.push_back(info);
     return program_.info.back();
   }
-  void Begin(Wave* wave) {
-    wave->first = static_cast<OpId>(program_.info.size());
-    if (!first_wave_.Exists()) first_wave_ = *wave;
+  OpId NextOp() const { return static_cast<OpId>(program_.info.size()); }
+  // The first wave of a pass waits for another stage's data.
+  void Note(const Wave& wave) {
+    if (!first_wave_.Exists()) first_wave_ = wave;
   }
 
   // Follows the data: the new wave waits for the front and becomes it.
@@ -223,8 +229,8 @@ class Lowering {
   // A kernel on every rank of the stage; `slowed_s` of it is what communication beside it costs.
   Wave AddKernel(std::size_t stage, OpKind kind, double seconds, double slowed_s = 0) {
     CheckClock(seconds + slowed_s);
-    Wave wave{.stage = stage};
-    Begin(&wave);
+    const Wave wave{.first = NextOp(), .entry = NextOp(), .stage = stage};
+    Note(wave);
     for (std::size_t c = 0; c < CountOf(stage, {}); ++c) {
       const double slowdown =
           kind == OpKind::kHost ? 1 : program_.classes[FirstClass(stage) + c].slowdown;
@@ -240,12 +246,10 @@ class Lowering {
                         double times = 1) {
     CheckClock(pricer_->Seconds(comm) * times);
     const GroupKind groups = pricer_->Groups(comm);
-    Wave wave{.stage = stage, .groups = groups};
-    if (lane == Lane::kTp) {
-      Begin(&wave);
-    } else {
-      wave.first = static_cast<OpId>(program_.info.size());
-    }
+    if (times == 1 && pricer_->Price(comm, 0).chunks != nullptr)
+      return AddSteps(stage, lane, kind, comm, module);
+    const Wave wave{.first = NextOp(), .entry = NextOp(), .stage = stage, .groups = groups};
+    if (lane == Lane::kTp) Note(wave);
     for (std::size_t g = 0; g < CountOf(stage, groups); ++g) {
       const Priced& priced = pricer_->Price(comm, g);
       const Time duration = TimeFromSeconds(priced.seconds * times);
@@ -257,12 +261,60 @@ class Lowering {
       } else {
         program_.graph.AddOp(stream, duration);  // many small messages in a row: latency alone
       }
-      OpInfo& info =
-          NewInfo(stage, lane, kind, leader_[stage][static_cast<std::size_t>(groups)][g]);
-      info.bytes = pricer_->Bytes(comm) * times;
-      info.module = static_cast<std::int16_t>(module);
+      NewCommunication(stage, lane, kind, comm, g, module).bytes = pricer_->Bytes(comm) * times;
     }
     return wave;
+  }
+
+  OpInfo& NewCommunication(std::size_t stage, Lane lane, OpKind kind, CommId comm, std::size_t g,
+                           int module) {
+    const auto groups = static_cast<std::size_t>(pricer_->Groups(comm));
+    OpInfo& info = NewInfo(stage, lane, kind, leader_[stage][groups][g]);
+    info.module = static_cast<std::int16_t>(module);
+    return info;
+  }
+
+  // All steps of a collective of every group, between an op that waits for the members and one that they wait for.
+  Wave AddSteps(std::size_t stage, Lane lane, OpKind kind, CommId comm, int module) {
+    const GroupKind groups = pricer_->Groups(comm);
+    const std::size_t count = CountOf(stage, groups);
+    Wave wave{.stage = stage, .groups = groups};
+    const auto marks = [&] {
+      const OpId first = NextOp();
+      for (std::size_t g = 0; g < count; ++g) {
+        program_.graph.AddOp(Stream(stage, lane, g), Time{0});
+        NewCommunication(stage, lane, kind, comm, g, module);
+      }
+      return first;
+    };
+    wave.entry = marks();
+    std::vector<std::pair<OpId, OpId>> exits;  // (last step, group)
+    for (std::size_t g = 0; g < count; ++g) {
+      const ExpandedChunks steps = ExpandChunks(*pricer_->Price(comm, g).chunks, &program_.graph);
+      while (program_.info.size() < program_.graph.op_count())
+        NewCommunication(stage, lane, kind, comm, g, module);
+      for (const OpId op : steps.entry)
+        program_.graph.AddDependency(wave.entry + static_cast<OpId>(g), op);
+      for (const OpId op : steps.exit) exits.emplace_back(op, static_cast<OpId>(g));
+      CheckOps();
+    }
+    wave.first = marks();
+    for (std::size_t g = 0; g < count; ++g)
+      program_.info[wave.first + g].bytes = pricer_->Bytes(comm);
+    for (const auto& [op, g] : exits) program_.graph.AddDependency(op, wave.first + g);
+    if (lane == Lane::kTp) Note(wave);
+    return wave;
+  }
+
+  // How many steps there will be is known only when they are there.
+  void CheckOps() const {
+    if (static_cast<double>(program_.graph.op_count()) <= kMostOps) return;
+    ThrowInput(341,
+               "the chunk level of this scenario is more than " +
+                   std::to_string(static_cast<std::int64_t>(kMostOps / 1e6)) +
+                   " million operations",
+               "--level flow, which has one operation a collective; or fewer micro-batches or GPUs",
+               ExitCode::kInfeasible);
   }
 
   void ChainCollective(std::size_t stage, CommId comm, std::size_t module, double times = 1) {
@@ -582,10 +634,10 @@ class Lowering {
             backward_first_[stage][i].Exists() && backward_first_[stage + 1][i].Exists();
         for (std::size_t c = 0; c < next.size(); ++c) {
           program_.graph.AddDependency(At(forward_send_[stage][i], c),
-                                       At(forward_first_[stage + 1][i], next[c]));
+                                       EntryAt(forward_first_[stage + 1][i], next[c]));
           if (!backward) continue;
           program_.graph.AddDependency(At(backward_send_[stage + 1][i], next[c]),
-                                       At(backward_first_[stage][i], c));
+                                       EntryAt(backward_first_[stage][i], c));
         }
       }
     }

@@ -5,10 +5,13 @@
 
 namespace aurum {
 
+// What becomes of a collective: an op of its priced duration; with its flows on links as well; or
+// all its steps, every rank's, as ops of their own.
+enum class Traffic : std::uint8_t { kNone, kFlows, kChunks };
+
 struct LowerOptions {
-  bool with_traffic =
-      false;  // flows for the event simulation; without, durations alone (analytic level)
-  Fold fold = Fold::kOn;  // kOff: every rank is a class of its own
+  Traffic traffic = Traffic::kNone;
+  Fold fold = Fold::kOn;  // kOff: every rank is a class of its own, as always with chunks
 };
 
 // Turns a validated scenario into its program. Cost: O(stages · micro-batches · layers) ops.

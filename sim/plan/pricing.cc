@@ -52,7 +52,7 @@ CollectiveOptions PlanPricer::Options(GroupKind groups) const {
   CollectiveOptions options;
   options.network_efficiency = s_.stack->network_efficiency;
   options.intra_factor = groups == GroupKind::kTp ? s_.stack->tp_communication_factor : 1;
-  options.want_pattern = options_.with_traffic;
+  options.want_pattern = options_.traffic != Traffic::kNone;
   return options;
 }
 
@@ -96,7 +96,7 @@ CommId PlanPricer::Transfer(double bytes, std::size_t stage, GroupKind direction
 void PlanPricer::Settle() {
   // Without traffic and with all ranks alike, a stage is a class by construction: a sweep need not
   // look for it a million times.
-  if (!options_.with_traffic && options_.fold != Fold::kOff && !s_.faults.Any()) {
+  if (options_.traffic == Traffic::kNone && options_.fold != Fold::kOff && !s_.faults.Any()) {
     PriceAllGroupsAtOnce();
   } else {
     PriceEachGroup();
@@ -115,7 +115,7 @@ void PlanPricer::PriceAllGroupsAtOnce() {
     const CollectiveCost cost = Cost(asked, GroupsOfStage(s_.plan, asked.stage, asked.groups));
     program_.provenance = Weakest(program_.provenance, cost.provenance);
     asked.first_price = prices_.size();
-    prices_.push_back({cost.seconds, cost.latency_s, kNoPattern});
+    prices_.push_back({cost.seconds, cost.latency_s});
   }
 }
 
@@ -134,6 +134,14 @@ Fabric PlanPricer::WholeFabric() const {
   return fabric;
 }
 
+std::shared_ptr<const ChunkProgram> PlanPricer::Chunks(const Asked& asked,
+                                                       const RankGroup& group) const {
+  if (asked.transfer) return nullptr;
+  return std::make_shared<const ChunkProgram>(
+      BuildChunks(asked.kind, asked.bytes / program_.comm_scale, group, *s_.cluster, *s_.profile,
+                  Options(asked.groups)));
+}
+
 // With traffic, a group is priced as if it were alone: what groups do to each other on common links
 // is for the event loop to find out. Without, the price counts the bytes of all groups at once.
 void PlanPricer::PriceEachGroup() {
@@ -142,7 +150,7 @@ void PlanPricer::PriceEachGroup() {
   for (const Asked& asked : asked_) {
     const std::vector<RankGroup> groups = GroupsOfStage(s_.plan, asked.stage, asked.groups);
     costs.emplace_back();
-    if (options_.with_traffic) {
+    if (options_.traffic != Traffic::kNone) {
       costs.back().reserve(groups.size());
       for (const RankGroup& group : groups) costs.back().push_back(Cost(asked, {group}));
     } else {
@@ -152,16 +160,20 @@ void PlanPricer::PriceEachGroup() {
       program_.provenance = Weakest(program_.provenance, cost.provenance);
   }
 
-  const Fabric whole = options_.with_traffic ? WholeFabric() : Fabric{};
-  if (options_.fold == Fold::kOff) {
+  const Fabric whole = options_.traffic != Traffic::kNone ? WholeFabric() : Fabric{};
+  if (options_.fold == Fold::kOff || options_.traffic == Traffic::kChunks) {
     classes_ = OneClassPerRank(s_.plan);
     for (CommId comm = 0; comm < asked_.size(); ++comm) {
-      asked_[comm].first_price = prices_.size();
-      for (CollectiveCost& cost : costs[comm]) {
-        const PatternId pattern = cost.pattern.flows.empty()
-                                      ? kNoPattern
-                                      : program_.graph.AddPattern(std::move(cost.pattern));
-        prices_.push_back({cost.seconds, cost.latency_s, pattern});
+      Asked& asked = asked_[comm];
+      asked.first_price = prices_.size();
+      const std::vector<RankGroup> groups = GroupsOfStage(s_.plan, asked.stage, asked.groups);
+      for (std::size_t g = 0; g < groups.size(); ++g) {
+        CollectiveCost& cost = costs[comm][g];
+        Priced priced{cost.seconds, cost.latency_s};
+        if (options_.traffic == Traffic::kChunks) priced.chunks = Chunks(asked, groups[g]);
+        if (priced.chunks == nullptr && !cost.pattern.flows.empty())
+          priced.pattern = program_.graph.AddPattern(std::move(cost.pattern));
+        prices_.push_back(std::move(priced));
       }
     }
     program_.fabric = whole;

@@ -3,9 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <tuple>
 #include <vector>
 
+#include "sim/collectives/chunk.h"
 #include "sim/collectives/collective.h"
 #include "sim/plan/lower.h"
 #include "sim/plan/program.h"
@@ -24,6 +26,7 @@ struct Priced {
   double seconds = 0;
   double latency_s = 0;
   PatternId pattern = kNoPattern;
+  std::shared_ptr<const ChunkProgram> chunks{};  // its steps, at the chunk level
 };
 
 // Collectives before and after each half of a layer under tensor parallelism.
@@ -42,8 +45,8 @@ struct DpCollectives {
 // alignment, provenance) is written here.
 class PlanPricer {
  public:
-  // All must outlive the pricer. With traffic, the flows are added to the program's graph and the
-  // links they use to its fabric.
+  // All must outlive the pricer. With flows, they are added to the program's graph and the links
+  // that they use to its fabric.
   PlanPricer(const Scenario& scenario, const LowerOptions& options, Program* program);
 
   TpCollectives TensorParallel(const Unit& unit, std::size_t stage);
@@ -91,6 +94,8 @@ class PlanPricer {
   Fabric WholeFabric() const;
   void PriceAllGroupsAtOnce();
   void PriceEachGroup();
+  // The steps of a collective on one group; nothing for a transfer, which has one.
+  std::shared_ptr<const ChunkProgram> Chunks(const Asked& asked, const RankGroup& group) const;
 
   const Scenario& s_;
   LowerOptions options_;

@@ -138,18 +138,43 @@ void AddGap(const Gap& gap, TimeBreakdown* time) {
 
 }  // namespace
 
-std::string_view LevelName(Level level) { return level == Level::kAnalytic ? "analytic" : "flow"; }
+std::string_view LevelName(Level level) {
+  switch (level) {
+    case Level::kAnalytic:
+      return "analytic";
+    case Level::kFlow:
+      return "flow";
+    case Level::kAuto:
+      return "auto";
+    case Level::kChunk:
+      return "chunk";
+  }
+  return "";
+}
+
+Traffic TrafficOf(Level level) {
+  switch (level) {
+    case Level::kAnalytic:
+      return Traffic::kNone;
+    case Level::kFlow:
+    case Level::kAuto:
+      return Traffic::kFlows;
+    case Level::kChunk:
+      return Traffic::kChunks;
+  }
+  return Traffic::kNone;
+}
 
 std::optional<Level> LevelByName(std::string_view name) {
-  for (const Level level : {Level::kAnalytic, Level::kFlow}) {
+  for (const Level level : {Level::kAnalytic, Level::kFlow, Level::kAuto, Level::kChunk}) {
     if (LevelName(level) == name) return level;
   }
   return std::nullopt;
 }
 
 Schedule SimulateSchedule(const Program& program, Level level) {
-  return level == Level::kAnalytic ? EvaluateMaxPlus(program.graph)
-                                   : RunEventLoop(program.graph, program.fabric);
+  if (level == Level::kAnalytic) return EvaluateMaxPlus(program.graph);
+  return RunEventLoop(program.graph, program.fabric, {.share_from_start = level != Level::kAuto});
 }
 
 Outcome Simulate(const Program& program, Level level) {

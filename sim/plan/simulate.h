@@ -8,14 +8,20 @@
 #include <vector>
 
 #include "sim/engine/op_graph.h"
+#include "sim/plan/lower.h"
 #include "sim/plan/program.h"
 
 namespace aurum {
 
-// How much of the communication is simulated. Analytic: every collective takes its priced time.
-// Flow: collectives are sets of flows that share links.
-enum class Level : std::uint8_t { kAnalytic, kFlow };
-std::string_view LevelName(Level level);  // "analytic", "flow"
+// How much of the communication is simulated.
+//   analytic  every collective takes its priced time: one max-plus pass
+//   flow      a collective is a set of flows that share links with all others
+//   auto      the same, but a collective takes its priced time until a link of it can be asked for
+//             more than it has while it runs: flow's answer, at less cost where little meets
+//   chunk     every step of every channel of every rank shares links
+enum class Level : std::uint8_t { kAnalytic, kFlow, kAuto, kChunk };
+std::string_view LevelName(Level level);  // "analytic", "flow", "auto", "chunk"
+Traffic TrafficOf(Level level);           // what to lower with
 std::optional<Level> LevelByName(std::string_view name);
 
 // Where the seconds of one rank class go. They sum to the step: every moment of the compute stream is either an op or a gap, and
@@ -69,7 +75,7 @@ struct Outcome {
 // When every op starts and ends; Simulate without the breakdown.
 Schedule SimulateSchedule(const Program& program, Level level);
 
-// Runs a program. kFlow needs a program that was lowered with_traffic.
+// Runs a program. All but kAnalytic need a program that was lowered for that level.
 Outcome Simulate(const Program& program, Level level);
 
 }  // namespace aurum

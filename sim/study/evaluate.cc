@@ -134,7 +134,7 @@ Evaluation Evaluate(Scenario scenario, Level level, Fold fold) {
   Evaluation e;
   e.scenario = std::move(scenario);
   LowerOptions options;
-  options.with_traffic = level != Level::kAnalytic;
+  options.traffic = TrafficOf(level);
   options.fold = fold;
   if (!e.scenario.faults.link_changes.empty() && level == Level::kAnalytic) {
     ThrowInput(354, "a fault that begins or ends during the step needs the flow level",

@@ -34,7 +34,7 @@ double VariedSteps::Quantile(double share) const {
 
 VariedSteps DrawSteps(const Scenario& scenario, Level level) {
   LowerOptions options;
-  options.with_traffic = level != Level::kAnalytic;
+  options.traffic = TrafficOf(level);
   options.fold = Fold::kOff;
   Program program = Lower(scenario, options);
   OpGraph& graph = program.graph;
