@@ -15,6 +15,9 @@ ExitCode SweepCommand(const Options& options, const std::string& scenario,
 ExitCode ReportCommand(const Options& options, const std::vector<std::string>& inputs);
 ExitCode TopologyCommand(const Options& options, const std::string& cluster,
                          const std::vector<int>& path);
+// What a scenario's step, or a traffic document, puts on each link of its cluster.
+ExitCode LoadsCommand(const Options& options, const std::string& cluster, const std::string& file,
+                      int links_shown);
 ExitCode ImportCommand(const Options& options, const std::string& kind, const std::string& file);
 ExitCode ListCommand(const Options& options, const std::string& what);
 ExitCode VersionCommand(const Options& options);

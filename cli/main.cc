@@ -95,7 +95,7 @@ int Main(int argc, char** argv) {
     command->add_option("--color", color, "auto, always or never (NO_COLOR is respected)")
         ->check(CLI::IsMember({"auto", "always", "never"}));
   };
-  const auto scenario_options = [&](CLI::App* command) {
+  const auto run_options = [&](CLI::App* command) {
     command
         ->add_option("--set", options.set,
                      "path=value in the scenario, dotted or JSON pointer; repeatable")
@@ -111,6 +111,9 @@ int Main(int argc, char** argv) {
                      "on: simulate ranks that are alike once; off: every rank; verify: both, and "
                      "compare")
         ->check(CLI::IsMember({"on", "off", "verify"}));
+  };
+  const auto scenario_options = [&](CLI::App* command) {
+    run_options(command);
     command->add_option("--combine", combine, "of the golden formula: max, sum or critical_path")
         ->check(CLI::IsMember({"max", "sum", "critical_path"}));
     command
@@ -124,6 +127,8 @@ int Main(int argc, char** argv) {
   std::string scenario, cluster, what, kind, file;
   std::vector<std::string> vary, inputs;
   std::vector<int> path;
+  std::string loads;
+  int links_shown = 20;
 
   CLI::App* simulate =
       app.add_subcommand("simulate", "one step: time, throughput, memory, what limits it");
@@ -161,6 +166,12 @@ int Main(int argc, char** argv) {
   CLI::App* topology = app.add_subcommand("topology", "draws a cluster, its paths and GB/s");
   topology->add_option("cluster", cluster, "name or file")->required();
   topology->add_option("--path", path, "two GPUs: every hop between them")->expected(2);
+  topology->add_option(
+      "--loads", loads,
+      "a scenario or a traffic document: what it puts on each link of the cluster");
+  topology->add_option("--links", links_shown, "so many links of --loads, the most shared first")
+      ->check(CLI::Range(1, 1000000));
+  run_options(topology);
   common(topology);
 
   CLI::App* import_command = app.add_subcommand("import", "turns other tools' files into Aurum's");
@@ -233,7 +244,8 @@ int Main(int argc, char** argv) {
     } else if (formula->parsed()) {
       code = FormulaCommand(options, scenario);
     } else if (topology->parsed()) {
-      code = TopologyCommand(options, cluster, path);
+      code = loads.empty() ? TopologyCommand(options, cluster, path)
+                           : LoadsCommand(options, cluster, loads, links_shown);
     } else if (import_command->parsed()) {
       code = ImportCommand(options, kind, file);
     } else if (list->parsed()) {
