@@ -11,6 +11,7 @@ namespace aurum {
 double LinkEfficiency::Of(LinkKind kind) const {
   switch (kind) {
     case LinkKind::kNvLink:
+    case LinkKind::kXgmi:
       return nvlink;
     case LinkKind::kPcie:
       return pcie;
