@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cli/options.h"
+#include "topologies/machine.h"
 
 namespace aurum {
 
@@ -15,7 +16,8 @@ ExitCode SweepCommand(const Options& options, const std::string& scenario,
 ExitCode ReportCommand(const Options& options, const std::vector<std::string>& inputs);
 ExitCode TopologyCommand(const Options& options, const std::string& cluster,
                          const std::vector<int>& path);
-ExitCode ImportCommand(const Options& options, const std::string& kind, const std::string& file);
+ExitCode ImportCommand(const Options& options, const std::string& kind, const std::string& file,
+                       const TopologyImportOptions& topology);
 ExitCode ListCommand(const Options& options, const std::string& what);
 ExitCode VersionCommand(const Options& options);
 
