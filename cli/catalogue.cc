@@ -11,9 +11,12 @@
 #include "models/hf_import.h"
 #include "models/reader.h"
 #include "real/device_query.h"
+#include "sim/core/text_file.h"
 #include "sim/cost/profile.h"
 #include "sim/cost/stack.h"
 #include "topologies/cluster.h"
+#include "topologies/nccl_topo.h"
+#include "topologies/nvidia_smi.h"
 #include "topologies/render.h"
 
 namespace aurum {
@@ -40,12 +43,9 @@ ExitCode TopologyCommand(const Options& options, const std::string& name,
   return ExitCode::kOk;
 }
 
-ExitCode ImportCommand(const Options& options, const std::string& kind, const std::string& file) {
-  if (kind != "hf") {
-    const std::string nearest = NearestName(kind, {"hf"});
-    ThrowInput(2, "unknown kind of import: '" + kind + "'",
-               nearest.empty() ? "known: hf" : "did you mean '" + nearest + "'?", ExitCode::kUsage);
-  }
+namespace {
+
+void ImportModel(const Options& options, const std::string& file) {
   Model model = ImportHuggingFace(ReadJsonFile(file));
   // A config.json says nothing of its own name: the output file's, else the folder's.
   if (model.name == "config" && !options.output.empty()) {
@@ -59,6 +59,44 @@ ExitCode ImportCommand(const Options& options, const std::string& kind, const st
     ignored += (ignored.empty() ? "ignored: " : ", ") + line;
   if (!ignored.empty()) Narrate(options, ignored);
   WriteOutput(options, WriteModel(model).Dump(2) + "\n");
+}
+
+void ImportTopology(const Options& options, const std::string& kind, const std::string& file,
+                    TopologyImportOptions topology) {
+  if (topology.name.empty()) {
+    const std::filesystem::path named = options.output.empty() || options.output == "-"
+                                            ? std::filesystem::path(file)
+                                            : std::filesystem::path(options.output);
+    topology.name = named.stem().string();
+  }
+  if (options.profile) topology.profile = *options.profile;
+  const TextSource source(file, ReadTextFile(file));
+  const ImportedCluster imported = kind == "nccl-topo" ? ImportNcclTopology(source, topology)
+                                                       : ImportNvidiaSmi(source, topology);
+  PrintWarnings(options, imported.warnings);
+  const Cluster cluster = ReadCluster(ParseJson(imported.document.Dump(2), file));
+  Narrate(options,
+          fmt::format("{}: {} x {} {}, {} NICs a node in use; `aurum topology {}` shows it",
+                      cluster.name, cluster.nodes, cluster.gpus_per_node, cluster.gpu.name,
+                      cluster.nics_per_node, options.output.empty() ? "FILE" : options.output));
+  WriteOutput(options, imported.document.Dump(2) + "\n");
+}
+
+}  // namespace
+
+ExitCode ImportCommand(const Options& options, const std::string& kind, const std::string& file,
+                       const TopologyImportOptions& topology) {
+  if (kind == "hf") {
+    ImportModel(options, file);
+  } else if (kind == "nccl-topo" || kind == "nvidia-smi") {
+    ImportTopology(options, kind, file, topology);
+  } else {
+    const std::string nearest = NearestName(kind, {"hf", "nccl-topo", "nvidia-smi"});
+    ThrowInput(
+        2, "unknown kind of import: '" + kind + "'",
+        nearest.empty() ? "known: hf, nccl-topo, nvidia-smi" : "did you mean '" + nearest + "'?",
+        ExitCode::kUsage);
+  }
   return ExitCode::kOk;
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cli/options.h"
+#include "topologies/machine.h"
 
 namespace aurum {
 
@@ -18,7 +19,8 @@ ExitCode TopologyCommand(const Options& options, const std::string& cluster,
 // What a scenario's step, or a traffic document, puts on each link of its cluster.
 ExitCode LoadsCommand(const Options& options, const std::string& cluster, const std::string& file,
                       int links_shown);
-ExitCode ImportCommand(const Options& options, const std::string& kind, const std::string& file);
+ExitCode ImportCommand(const Options& options, const std::string& kind, const std::string& file,
+                       const TopologyImportOptions& topology);
 ExitCode ListCommand(const Options& options, const std::string& what);
 ExitCode VersionCommand(const Options& options);
 

@@ -175,9 +175,38 @@ int Main(int argc, char** argv) {
   common(topology);
 
   CLI::App* import_command = app.add_subcommand("import", "turns other tools' files into Aurum's");
-  import_command->add_option("kind", kind, "hf: a Hugging Face config.json")->required();
+  import_command
+      ->add_option("kind", kind,
+                   "hf: a Hugging Face config.json; nccl-topo: what NCCL or RCCL write with "
+                   "NCCL_TOPO_DUMP_FILE; nvidia-smi: the output of nvidia-smi topo -m")
+      ->required();
   import_command->add_option("file", file, "the file to read")->required();
   common(import_command);
+  TopologyImportOptions machine;
+  const auto machine_option = [&](const char* option, auto* value, const char* about) {
+    return import_command->add_option(option, *value, about)->group("Topologies");
+  };
+  machine_option("--name", &machine.name, "of the cluster (default: the output file's)");
+  machine_option("--gpu", &machine.gpu, "h100, a100, v100-32, …: where the file does not tell");
+  machine_option("--gpu-memory-gib", &machine.gpu_memory_gib,
+                 "of one GPU, instead of its datasheet's")
+      ->check(CLI::Range(1e-3, 1e6));
+  machine_option("--profile", &profile, "what a scenario takes for this GPU");
+  machine_option("--pcie-gen", &machine.pcie_generation,
+                 "of links whose speed the file does not tell")
+      ->check(CLI::Range(1, 6));
+  machine_option("--inter-socket-gb-per-s", &machine.inter_socket_gb_per_s,
+                 "between CPUs, one direction")
+      ->check(CLI::Range(1e-3, 1e6));
+  machine_option("--nvlinks", &machine.nvlinks,
+                 "of each GPU to NVSwitches, where an XML lists none; 0: none")
+      ->check(CLI::Range(0, 1024));
+  machine_option("--nic-gbit", &machine.nic_gbit_per_s, "of NICs whose rate the file does not tell")
+      ->check(CLI::Range(1e-3, 1e6));
+  machine_option("--nodes", &machine.nodes, "such nodes, joined by a fat tree")
+      ->check(CLI::Range(1, 65536));
+  machine_option("--switch-ports", &machine.switch_ports, "of the fat tree's switches")
+      ->check(CLI::Range(2, 4096));
 
   CLI::App* list =
       app.add_subcommand("list", "names in the catalogue: models, clusters, profiles, stacks");
@@ -247,7 +276,7 @@ int Main(int argc, char** argv) {
       code = loads.empty() ? TopologyCommand(options, cluster, path)
                            : LoadsCommand(options, cluster, loads, links_shown);
     } else if (import_command->parsed()) {
-      code = ImportCommand(options, kind, file);
+      code = ImportCommand(options, kind, file, machine);
     } else if (list->parsed()) {
       code = ListCommand(options, what);
     } else {

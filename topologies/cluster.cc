@@ -66,6 +66,20 @@ std::string_view LinkKindName(LinkKind kind) {
       return "network";
     case LinkKind::kChipToChip:
       return "chip-to-chip";
+    case LinkKind::kXgmi:
+      return "xGMI";
+  }
+  return "";
+}
+
+std::string_view RoutingName(Routing routing) {
+  switch (routing) {
+    case Routing::kDModK:
+      return "d-mod-k";
+    case Routing::kEcmp:
+      return "ecmp";
+    case Routing::kAdaptive:
+      return "adaptive";
   }
   return "";
 }
@@ -83,11 +97,16 @@ int Cluster::NvLinkDomainOf(int gpu_id) const {
     return domain >= 0 ? domain : -1 - NodeOf(gpu_id);
   }
   const int node = NodeOf(gpu_id);
+  if (const NodeGraph* node_graph = shape.layout->node_graph.get()) {
+    const int domain = node_graph->domain_of_gpu[static_cast<std::size_t>(gpu_id % gpus_per_node)];
+    return domain >= 0 ? node * node_graph->domains + domain : -1 - node;
+  }
   return shape.layout->nvlink ? shape.layout->Domain(node) : -1 - node;
 }
 
 bool Cluster::HasNvLink() const {
   const ClusterShape& shape = *graph->shape;
+  if (shape.layout && shape.layout->node_graph) return shape.layout->node_graph->domains > 0;
   if (shape.layout) return shape.layout->nvlink;
   return std::any_of(shape.nvlink_domain.begin(), shape.nvlink_domain.end(),
                      [](int d) { return d >= 0; });
@@ -96,14 +115,56 @@ bool Cluster::HasNvLink() const {
 const std::vector<Vertex>& Cluster::vertices() const { return graph->shape->vertices; }
 const std::vector<Link>& Cluster::links() const { return graph->links; }
 
-std::vector<int> Cluster::Route(int src_gpu, int dst_gpu) const {
+Routing Cluster::routing() const {
+  return graph->shape->layout ? graph->shape->layout->routing : Routing::kDModK;
+}
+
+std::vector<int> Cluster::Route(int src_gpu, int dst_gpu, std::uint32_t flow_label) const {
   assert(src_gpu >= 0 && src_gpu < GpuCount() && dst_gpu >= 0 && dst_gpu < GpuCount());
   if (!graph->shape->layout) return SearchRoute(*graph, src_gpu, dst_gpu);
-  const Path path = StructuredRoute(*graph->shape->layout, src_gpu, dst_gpu);
+  const Path path = StructuredRoute(*graph->shape->layout, src_gpu, dst_gpu, flow_label);
   return {path.begin(), path.end()};
 }
 
+std::vector<RouteShare> Cluster::Routes(int src_gpu, int dst_gpu, int most) const {
+  assert(src_gpu >= 0 && src_gpu < GpuCount() && dst_gpu >= 0 && dst_gpu < GpuCount());
+  assert(most >= 1);
+  std::vector<RouteShare> routes;
+  const ClusterShape& shape = *graph->shape;
+  if (shape.layout) {
+    for (const Path& path : StructuredRoutes(*shape.layout, src_gpu, dst_gpu, most))
+      routes.push_back({{path.begin(), path.end()}});
+  } else {
+    for (std::vector<int>& path :
+         RouteSearch(*graph, src_gpu).Paths(dst_gpu, shape.spread ? most : 1))
+      routes.push_back({std::move(path)});
+  }
+  for (RouteShare& route : routes) route.share = 1.0 / static_cast<double>(routes.size());
+  return routes;
+}
+
+bool Cluster::Spreads() const {
+  const ClusterShape& shape = *graph->shape;
+  if (!shape.layout) return shape.spread;
+  return shape.layout->routing == Routing::kAdaptive ||
+         (shape.layout->node_graph && shape.layout->node_graph->spread);
+}
+
 double Cluster::RouteBandwidth(int src_gpu, int dst_gpu) const {
+  if (Spreads()) {
+    std::map<int, double> shares;
+    for (const RouteShare& route : Routes(src_gpu, dst_gpu)) {
+      for (const int id : route.links) shares[id] += route.share;
+    }
+    double least = std::numeric_limits<double>::infinity();
+    for (const auto& [id, share] : shares) {
+      // A sum of equal shares misses 1 by rounding; no link carries more than the flow.
+      const double carried = share > 1 - 1e-9 ? 1 : share;
+      least =
+          std::min(least, links()[static_cast<std::size_t>(id)].bandwidth_bytes_per_s / carried);
+    }
+    return least;
+  }
   if (!graph->shape->layout) return Narrowest(links(), SearchRoute(*graph, src_gpu, dst_gpu));
   return Narrowest(links(), StructuredRoute(*graph->shape->layout, src_gpu, dst_gpu));
 }
@@ -150,6 +211,7 @@ Cluster Cluster::WithScaledLinks(double nvlink_factor, double pcie_factor,
   for (Link& link : scaled->links) {
     switch (link.kind) {
       case LinkKind::kNvLink:
+      case LinkKind::kXgmi:
         link.bandwidth_bytes_per_s *= nvlink_factor;
         break;
       case LinkKind::kPcie:
@@ -190,6 +252,7 @@ Cluster ReadCluster(const JsonDocument& document) {
   cluster.nics_per_node = spec.node.nics;
   cluster.host_memory_bytes_per_node = spec.node.host_memory_bytes;
   cluster.source = spec.source;
+  cluster.warnings = spec.warnings;
   cluster.provenance = spec.provenance;
   cluster.graph = GenerateGraph(spec);
   return cluster;

@@ -18,12 +18,20 @@ namespace aurum {
 // two levels of switches cannot carry.
 enum class VertexKind { kGpu, kNvSwitch, kPcieSwitch, kCpu, kNic, kLeaf, kSpine, kCore };
 // kChipToChip joins a CPU and a GPU of one package or board: NVLink-C2C, or the shared memory of a
-// SoC.
-enum class LinkKind { kNvLink, kPcie, kInterSocket, kNetwork, kChipToChip };
+// SoC. kXgmi is AMD's link between GPUs; wherever NVLink is meant as "the GPUs' own links", it counts
+// as one.
+enum class LinkKind { kNvLink, kPcie, kInterSocket, kNetwork, kChipToChip, kXgmi };
+constexpr bool IsGpuLink(LinkKind kind) {
+  return kind == LinkKind::kNvLink || kind == LinkKind::kXgmi;
+}
+// Which of the equal ways through a fat tree a flow takes: one chosen by the destination, one chosen
+// by a hash, or all of them in equal shares (topologies/ways.h).
+enum class Routing { kDModK, kEcmp, kAdaptive };
+std::string_view RoutingName(Routing routing);  // "d-mod-k", "ecmp", "adaptive"
 std::string_view VertexKindName(
     VertexKind kind);  // "gpu", "nvswitch", "pcie", "cpu", "nic", "leaf", "spine", "core"
 std::string_view LinkKindName(
-    LinkKind kind);  // "NVLink", "PCIe", "inter-socket", "network", "chip-to-chip"
+    LinkKind kind);  // "NVLink", "PCIe", "inter-socket", "network", "chip-to-chip", "xGMI"
 
 struct Vertex {
   VertexKind kind = VertexKind::kGpu;
@@ -47,6 +55,13 @@ struct GpuSpec {
   double memory_bytes = 0;
 };
 
+// One of the paths over which a flow is spread, and the share of its bytes that takes it.
+struct RouteShare {
+  std::vector<int> links;
+  double share = 1;
+};
+inline constexpr int kMostRoutes = 64;
+
 struct ClusterGraph;  // vertices, links and what routes need; topologies/graph.h, for this room
                       // only
 
@@ -59,6 +74,7 @@ class Cluster {
   int nics_per_node = 0;
   double host_memory_bytes_per_node = 0;  // 0 = not told
   std::string source;                     // where bandwidths and latencies are from
+  std::vector<std::string> warnings;      // what an importer had to assume, kept in the document
   Provenance provenance = Provenance::kDatasheet;
 
   int GpuCount() const { return nodes * gpus_per_node; }
@@ -76,11 +92,21 @@ class Cluster {
   // The links from one GPU to another, in order, deterministic; empty for src == dst. Structured
   // where the generator knows the structure (rail-aligned: same rail one leaf, other rail through
   // NVLink to the rail's GPU when there is NVLink), else fewest hops, ties by highest bandwidth and
-  // lowest link id. Precondition: both in [0, GpuCount()).
-  std::vector<int> Route(int src_gpu, int dst_gpu) const;
-  // The narrowest link of the route, B/s (infinity for src == dst); and the sum of its latencies,
-  // s. Both are the nominal rates of the hardware: what a protocol makes of them is the business of
-  // profiles and collectives.
+  // lowest link id. Under ECMP the hash takes src, dst and `flow_label` (one a connection: NCCL opens
+  // several between the same two GPUs); under adaptive routing this is the first of Routes().
+  // Precondition: both in [0, GpuCount()).
+  std::vector<int> Route(int src_gpu, int dst_gpu, std::uint32_t flow_label = 0) const;
+  // All the paths over which adaptive routing (fabric.routing, node.equal_paths) spreads what one GPU
+  // sends another: at most `most`, equal shares that sum to 1, every one as long as Route(). One path
+  // with share 1 under the other routings; none where Route() is empty. If there are more ways than
+  // `most`, an even choice of them that the destination rotates. O(most · hops).
+  std::vector<RouteShare> Routes(int src_gpu, int dst_gpu, int most = kMostRoutes) const;
+  Routing routing() const;
+  bool Spreads() const;  // whether Routes() may give more than one path
+  // What one flow gets with nothing else on the links, B/s: the narrowest link of the route, or of
+  // all its routes, a link that carries a share s of the flow counting 1/s fold (infinity for
+  // src == dst); and the sum of the latencies of a route, s. Both are the nominal rates of the
+  // hardware: what a protocol makes of them is the business of profiles and collectives.
   double RouteBandwidth(int src_gpu, int dst_gpu) const;
   double RouteLatency(int src_gpu, int dst_gpu) const;
   // What one GPU can send into the inter-node fabric when all GPUs of its node send at once, B/s; 0
@@ -97,7 +123,8 @@ class Cluster {
   std::shared_ptr<const ClusterGraph> graph;
 };
 
-// Reads a cluster file (docs/schema/cluster.schema.json): a generator with its parameters. E05xx.
+// Reads a cluster file (docs/schema/cluster.schema.json): a generator with its parameters, or a node
+// as a graph. E05xx.
 Cluster ReadCluster(const JsonDocument& document);
 // `name_or_file` as in OpenModel: topologies/catalogue/NAME.json under `data_root`, a size of a
 // family, e.g. "64xh100-ndr" from topologies/catalogue/families/h100-ndr.json, or a path. E0220

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <boost/graph/adjacency_list.hpp>
-#include <boost/graph/breadth_first_search.hpp>
 #include <boost/graph/compressed_sparse_row_graph.hpp>
 #include <boost/graph/connected_components.hpp>
 #include <boost/graph/strong_components.hpp>
@@ -24,8 +23,6 @@ struct Adjacency {
 
 namespace {
 
-constexpr int kFar = std::numeric_limits<int>::max();  // hops to what no link reaches
-
 std::shared_ptr<const Adjacency> MakeAdjacency(std::size_t vertices,
                                                const std::vector<Link>& links) {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> ends;
@@ -46,7 +43,7 @@ std::vector<int> NvLinkDomains(const std::vector<Vertex>& vertices,
                                const std::vector<Link>& links) {
   boost::adjacency_list<boost::vecS, boost::vecS, boost::undirectedS> nvlinks(vertices.size());
   for (const Link& link : links) {
-    if (link.kind == LinkKind::kNvLink) boost::add_edge(link.from, link.to, nvlinks);
+    if (IsGpuLink(link.kind)) boost::add_edge(link.from, link.to, nvlinks);
   }
   std::vector<int> component(vertices.size());
   boost::connected_components(
@@ -96,10 +93,19 @@ void AddSwitches(VertexKind kind, int count, std::vector<Vertex>* vertices) {
   for (int i = 0; i < count; ++i) vertices->push_back({kind, -1, i});
 }
 
-std::vector<Vertex> LayOutVertices(const Layout& at) {
+std::vector<Vertex> LayOutNodes(const Layout& at) {
   std::vector<Vertex> vertices;
   vertices.reserve(static_cast<std::size_t>(at.vertex_count));
   AddVertices(VertexKind::kGpu, at.nodes, at.gpus, &vertices);
+  if (at.node_graph) {
+    for (int node = 0; node < at.nodes; ++node) {
+      for (const int v : at.node_graph->others) {
+        const NodeVertex& vertex = at.node_graph->vertices[static_cast<std::size_t>(v)];
+        vertices.push_back({vertex.kind, node, vertex.index});
+      }
+    }
+    return vertices;
+  }
   if (at.domain_nodes == 1) {
     AddVertices(VertexKind::kNvSwitch, at.domains, 1, &vertices);
   } else {
@@ -108,6 +114,11 @@ std::vector<Vertex> LayOutVertices(const Layout& at) {
   AddVertices(VertexKind::kPcieSwitch, at.nodes, at.pcie_switches, &vertices);
   AddVertices(VertexKind::kCpu, at.nodes, at.sockets, &vertices);
   AddVertices(VertexKind::kNic, at.nodes, at.nics, &vertices);
+  return vertices;
+}
+
+std::vector<Vertex> LayOutVertices(const Layout& at) {
+  std::vector<Vertex> vertices = LayOutNodes(at);
   AddSwitches(VertexKind::kLeaf, at.leaves, &vertices);
   AddSwitches(VertexKind::kSpine, at.spines, &vertices);
   AddSwitches(VertexKind::kCore, at.cores, &vertices);
@@ -115,7 +126,20 @@ std::vector<Vertex> LayOutVertices(const Layout& at) {
   return vertices;
 }
 
+void AddGraphCables(const Layout& at, int node, CableList* cables) {
+  const std::vector<Link>& links = at.node_graph->links;
+  for (std::size_t id = 0; id < links.size(); id += 2) {
+    const Link& link = links[id];
+    cables->Add(at.GraphVertex(node, link.from), at.GraphVertex(node, link.to), link.kind,
+                link.bandwidth_bytes_per_s, link.latency_s);
+  }
+}
+
 void AddNodeCables(const NodeSpec& spec, const Layout& at, int node, CableList* cables) {
+  if (at.node_graph) {
+    AddGraphCables(at, node, cables);
+    return;
+  }
   const auto gpu_host = [&](int local) {
     const int pcie_switch = at.PcieSwitch(local);
     return pcie_switch >= 0 ? at.first_pcie + node * at.pcie_switches + pcie_switch
@@ -152,8 +176,13 @@ void AddFabricCables(const ClusterSpec& spec, const Layout& at, CableList* cable
   const FabricSpec& fabric = *spec.fabric;
   for (int node = 0; node < at.nodes; ++node) {
     for (int x = 0; x < at.nics; ++x) {
-      cables->Add(at.first_nic + node * at.nics + x, at.first_leaf + at.Leaf(node, x),
-                  LinkKind::kNetwork, spec.node.nic_bytes_per_s, fabric.nic_link_latency_s);
+      const double rate = at.node_graph ? at.node_graph
+                                              ->vertices[static_cast<std::size_t>(
+                                                  at.node_graph->nics[static_cast<std::size_t>(x)])]
+                                              .nic_bytes_per_s
+                                        : spec.node.nic_bytes_per_s;
+      cables->Add(at.NicVertex(node, x), at.first_leaf + at.Leaf(node, x), LinkKind::kNetwork, rate,
+                  fabric.nic_link_latency_s);
     }
   }
   for (int leaf = 0; leaf < at.leaves; ++leaf) {
@@ -176,10 +205,11 @@ void AddFabricCables(const ClusterSpec& spec, const Layout& at, CableList* cable
 }  // namespace
 
 std::shared_ptr<const ClusterGraph> MakeSearchedGraph(std::vector<Vertex> vertices,
-                                                      std::vector<Link> links) {
+                                                      std::vector<Link> links, bool spread) {
   auto shape = std::make_shared<ClusterShape>();
   shape->adjacency = MakeAdjacency(vertices.size(), links);
   shape->nvlink_domain = NvLinkDomains(vertices, links);
+  shape->spread = spread;
   shape->vertices = std::move(vertices);
   auto graph = std::make_shared<ClusterGraph>();
   graph->shape = std::move(shape);
@@ -204,55 +234,114 @@ std::shared_ptr<const ClusterGraph> GenerateGraph(const ClusterSpec& spec) {
   return graph;
 }
 
-std::vector<int> SearchRoute(const ClusterGraph& graph, int src_vertex, int dst_vertex) {
+RouteSearch::RouteSearch(const ClusterGraph& graph, int src_vertex)
+    : graph_(graph),
+      src_(src_vertex),
+      hops_(graph.shape->vertices.size(), kFar),
+      width_(graph.shape->vertices.size(), 0),
+      last_link_(graph.shape->vertices.size(), -1) {
   const Adjacency::Graph& adjacency = graph.shape->adjacency->graph;
-  const std::size_t count = graph.shape->vertices.size();
-  std::vector<int> hops(count, kFar);
-  hops[static_cast<std::size_t>(src_vertex)] = 0;
-  // A breadth-first search meets vertices by distance: when one is examined, its width and
-  // predecessor are final, because every edge into it from the layer before has been seen.
-  std::vector<double> width(count, 0);
-  width[static_cast<std::size_t>(src_vertex)] = std::numeric_limits<double>::infinity();
-  std::vector<int> last_link(count, -1);
-  struct Widest : boost::default_bfs_visitor {
-    const std::vector<Link>* links;
-    std::vector<int>* hops;
-    std::vector<double>* width;
-    std::vector<int>* last_link;
-    void examine_edge(Adjacency::Graph::edge_descriptor edge,
-                      const Adjacency::Graph& g) {  // NOLINT(readability-identifier-naming)
-      const std::size_t from = boost::source(edge, g);
-      const std::size_t to = boost::target(edge, g);
-      if ((*hops)[to] < (*hops)[from] + 1) return;
-      (*hops)[to] = (*hops)[from] + 1;
-      const int id = g[edge];
-      const double through =
-          std::min((*width)[from], (*links)[static_cast<std::size_t>(id)].bandwidth_bytes_per_s);
-      const bool better =
-          through > (*width)[to] ||
-          (through == (*width)[to] && (*last_link)[to] >= 0 && id < (*last_link)[to]);
-      if (!better) return;
-      (*width)[to] = through;
-      (*last_link)[to] = id;
+  hops_[static_cast<std::size_t>(src_)] = 0;
+  width_[static_cast<std::size_t>(src_)] = std::numeric_limits<double>::infinity();
+  // Vertices are met by distance: when one is taken from the queue, its width and predecessor are
+  // final, because every edge into it from the layer before has been seen.
+  std::vector<int> queue = {src_};
+  for (std::size_t head = 0; head < queue.size(); ++head) {
+    const std::size_t from = static_cast<std::size_t>(queue[head]);
+    const auto edges = boost::out_edges(static_cast<std::uint32_t>(from), adjacency);
+    for (auto edge = edges.first; edge != edges.second; ++edge) {
+      const int id = adjacency[*edge];
+      const Link& link = graph.links[static_cast<std::size_t>(id)];
+      const std::size_t to = static_cast<std::size_t>(link.to);
+      if (hops_[to] < hops_[from] + 1 || !Passes(static_cast<int>(from), link)) continue;
+      if (hops_[to] == kFar) {
+        hops_[to] = hops_[from] + 1;
+        queue.push_back(link.to);
+      }
+      const double through = std::min(width_[from], link.bandwidth_bytes_per_s);
+      const bool better = through > width_[to] ||
+                          (through == width_[to] && last_link_[to] >= 0 && id < last_link_[to]);
+      if (!better) continue;
+      width_[to] = through;
+      last_link_[to] = id;
     }
-  };
-  Widest visitor;
-  visitor.links = &graph.links;
-  visitor.hops = &hops;
-  visitor.width = &width;
-  visitor.last_link = &last_link;
-  boost::breadth_first_search(adjacency, static_cast<std::uint32_t>(src_vertex),
-                              boost::visitor(visitor));
+  }
+}
 
+bool RouteSearch::Passes(int vertex, const Link& next) const {
+  if (vertex == src_) return true;
+  const auto kind_of = [&](int v) {
+    return graph_.shape->vertices[static_cast<std::size_t>(v)].kind;
+  };
+  const int last = last_link_[static_cast<std::size_t>(vertex)];
+  assert(last >= 0);
+  const LinkKind arrived = graph_.links[static_cast<std::size_t>(last)].kind;
+  switch (kind_of(vertex)) {
+    case VertexKind::kNic:
+      return arrived == LinkKind::kNetwork || next.kind == LinkKind::kNetwork;
+    case VertexKind::kGpu:
+      return Hops(vertex) == 1 && IsGpuLink(arrived) && IsGpuLink(next.kind) &&
+             kind_of(src_) == VertexKind::kGpu && kind_of(next.to) == VertexKind::kGpu;
+    default:
+      return true;
+  }
+}
+
+std::vector<int> RouteSearch::Path(int dst) const {
   std::vector<int> route;
-  if (src_vertex == dst_vertex || last_link[static_cast<std::size_t>(dst_vertex)] < 0) return route;
-  for (int at = dst_vertex; at != src_vertex;) {
-    const int id = last_link[static_cast<std::size_t>(at)];
+  if (dst == src_ || !Reaches(dst)) return route;
+  for (int at = dst; at != src_;) {
+    const int id = last_link_[static_cast<std::size_t>(at)];
     route.push_back(id);
-    at = graph.links[static_cast<std::size_t>(id)].from;
+    at = graph_.links[static_cast<std::size_t>(id)].from;
   }
   std::reverse(route.begin(), route.end());
   return route;
+}
+
+std::vector<std::vector<int>> RouteSearch::Paths(int dst, int most) const {
+  std::vector<std::vector<int>> paths;
+  if (dst == src_ || !Reaches(dst)) return paths;
+  // Backwards over every link that ends a shortest and widest way, in the order of the ids. All of
+  // them lead to the source, so no step is in vain.
+  const Adjacency::Graph& adjacency = graph_.shape->adjacency->graph;
+  const auto ways_into = [&](int at) {
+    std::vector<int> ways;
+    const auto edges = boost::out_edges(static_cast<std::uint32_t>(at), adjacency);
+    for (auto edge = edges.first; edge != edges.second; ++edge) {
+      const int id = adjacency[*edge] ^ 1;  // the cable's other direction
+      const Link& link = graph_.links[static_cast<std::size_t>(id)];
+      const std::size_t from = static_cast<std::size_t>(link.from);
+      if (hops_[from] == kFar || hops_[from] + 1 != Hops(at) || !Passes(link.from, link)) continue;
+      if (std::min(width_[from], link.bandwidth_bytes_per_s) == Width(at)) ways.push_back(id);
+    }
+    std::sort(ways.begin(), ways.end());
+    return ways;
+  };
+  struct Step {
+    std::vector<int> ways;
+    std::size_t next = 0;
+  };
+  std::vector<Step> steps = {{ways_into(dst)}};
+  while (!steps.empty() && static_cast<int>(paths.size()) < most) {
+    Step& step = steps.back();
+    if (step.next == step.ways.size()) {
+      steps.pop_back();
+      continue;
+    }
+    const int from = graph_.links[static_cast<std::size_t>(step.ways[step.next++])].from;
+    if (from != src_) {
+      steps.push_back({ways_into(from)});
+      continue;
+    }
+    std::vector<int>& path = paths.emplace_back();
+    for (auto s = steps.rbegin(); s != steps.rend(); ++s) path.push_back(s->ways[s->next - 1]);
+  }
+  return paths;
+}
+
+std::vector<int> SearchRoute(const ClusterGraph& graph, int src_vertex, int dst_vertex) {
+  return RouteSearch(graph, src_vertex).Path(dst_vertex);
 }
 
 bool StronglyConnected(const ClusterGraph& graph) {

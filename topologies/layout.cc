@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "topologies/ways.h"
+
 namespace aurum {
 namespace {
 
@@ -24,6 +26,8 @@ void LayOutFabric(const FabricSpec& spec, Layout* layout) {
   at.fabric = true;
   at.rail_optimised = spec.rail_optimised;
   at.pxn = spec.pxn && spec.rail_optimised;
+  at.routing = spec.routing;
+  at.hash_seed = spec.hash_seed;
   at.rails = spec.rail_optimised ? at.nics : 1;
   const int endpoints_per_rail = spec.rail_optimised ? at.nodes : at.nodes * at.nics;
   at.leaf_down = spec.leaf_down_ports;
@@ -82,7 +86,21 @@ void AddHostPath(const Layout& at, int node, Attachment from, Attachment to, boo
   if (to.pcie_switch >= 0) path->Add(Down(at.NodeCable(node, at.pcie_to_cpu, to.pcie_switch)));
 }
 
+// A path of a node's own table, moved to where the node's links are.
+void AddLocal(const Layout& at, int node, const std::vector<int>& local, Path* path) {
+  for (const int id : local) path->Add(2 * at.NodeCable(node, 0, 0) + id);
+}
+
+std::size_t Index(int row, int columns, int column) {
+  return static_cast<std::size_t>(row) * static_cast<std::size_t>(columns) +
+         static_cast<std::size_t>(column);
+}
+
 void AddGpuToNic(const Layout& at, int node, int local_gpu, int nic, Path* path) {
+  if (at.node_graph) {
+    AddLocal(at, node, at.node_graph->gpu_to_nic[Index(local_gpu, at.nics, nic)], path);
+    return;
+  }
   path->Add(Up(at.NodeCable(node, at.gpu_to_host, local_gpu)));
   AddHostPath(at, node, GpuAttachment(at, local_gpu), GpuAttachment(at, at.FirstGpuOfNic(nic)),
               !at.peer_to_peer, path);
@@ -90,41 +108,96 @@ void AddGpuToNic(const Layout& at, int node, int local_gpu, int nic, Path* path)
 }
 
 void AddNicToGpu(const Layout& at, int node, int nic, int local_gpu, Path* path) {
+  if (at.node_graph) {
+    AddLocal(at, node, at.node_graph->nic_to_gpu[Index(nic, at.gpus, local_gpu)], path);
+    return;
+  }
   path->Add(Up(at.NodeCable(node, at.nic_to_host, nic)));
   AddHostPath(at, node, GpuAttachment(at, at.FirstGpuOfNic(nic)), GpuAttachment(at, local_gpu),
               !at.peer_to_peer, path);
   path->Add(Down(at.NodeCable(node, at.gpu_to_host, local_gpu)));
 }
 
-void AddFabricPath(const Layout& at, int src_node, int src_nic, int dst_node, int dst_nic,
-                   Path* path) {
-  path->Add(Up(at.nic_to_leaf + src_node * at.nics + src_nic));
-  const int src_leaf = at.Leaf(src_node, src_nic);
-  const int dst_leaf = at.Leaf(dst_node, dst_nic);
-  if (src_leaf != dst_leaf) {
-    const int way = at.Slot(dst_node, dst_nic) % at.leaf_up;
-    path->Add(Up(at.leaf_to_spine + src_leaf * at.leaf_up + way));
-    const int src_pod = at.Pod(src_leaf);
-    const int dst_pod = at.Pod(dst_leaf);
-    if (src_pod != dst_pod) {
-      const int spine = way % at.spines_per_pod;
-      // Numbers the destinations that come down this spine, so that they spread over its cables.
-      const int ways_per_spine = CeilDiv(at.leaf_up, at.spines_per_pod);
-      const int above =
-          (at.PlaceInPod(dst_leaf) * ways_per_spine + way / at.spines_per_pod) % at.spine_up;
-      path->Add(Up(at.spine_to_core + (src_pod * at.spines_per_pod + spine) * at.spine_up + above));
-      path->Add(
-          Down(at.spine_to_core + (dst_pod * at.spines_per_pod + spine) * at.spine_up + above));
-    }
-    path->Add(Down(at.leaf_to_spine + dst_leaf * at.leaf_up + way));
+// Between two leaves, by the way chosen.
+void AddFabricPath(const Layout& at, const FabricEnds& ends, const FabricWay& way, Path* path) {
+  path->Add(Up(at.leaf_to_spine + ends.src_leaf * at.leaf_up + way.leaf_up));
+  const int src_pod = at.Pod(ends.src_leaf);
+  const int dst_pod = at.Pod(ends.dst_leaf);
+  if (src_pod != dst_pod) {
+    const int spine = way.leaf_up % at.spines_per_pod;
+    const auto cable = [&](int pod, int above) {
+      return at.spine_to_core + (pod * at.spines_per_pod + spine) * at.spine_up + above;
+    };
+    path->Add(Up(cable(src_pod, way.spine_up)));
+    path->Add(Down(cable(dst_pod, way.spine_down)));
   }
-  path->Add(Down(at.nic_to_leaf + dst_node * at.nics + dst_nic));
+  path->Add(Down(at.leaf_to_spine + ends.dst_leaf * at.leaf_up + way.leaf_down));
 }
 
-void AddNvLinkHop(const Layout& at, int src_node, int src_local, int dst_node, int dst_local,
-                  Path* path) {
-  path->Add(Up(at.NodeCable(src_node, at.gpu_to_nvswitch, src_local)));
-  path->Add(Down(at.NodeCable(dst_node, at.gpu_to_nvswitch, dst_local)));
+// The way between GPUs that have their own links; of a node that is a graph, the `which`th of the
+// equal paths.
+void AddGpuLinks(const Layout& at, int src_gpu, int dst_gpu, std::size_t which, Path* path) {
+  const int src_node = src_gpu / at.gpus;
+  const int dst_node = dst_gpu / at.gpus;
+  if (at.node_graph) {
+    const std::size_t pair = Index(src_gpu % at.gpus, at.gpus, dst_gpu % at.gpus);
+    AddLocal(at, src_node, at.node_graph->gpu_to_gpu[pair][which], path);
+    return;
+  }
+  path->Add(Up(at.NodeCable(src_node, at.gpu_to_nvswitch, src_gpu % at.gpus)));
+  path->Add(Down(at.NodeCable(dst_node, at.gpu_to_nvswitch, dst_gpu % at.gpus)));
+}
+
+// Inside a node without GPU links: up and down the host's tree.
+void AddHostRoute(const Layout& at, int node, int src_local, int dst_local, Path* path) {
+  path->Add(Up(at.NodeCable(node, at.gpu_to_host, src_local)));
+  AddHostPath(at, node, GpuAttachment(at, src_local), GpuAttachment(at, dst_local),
+              !at.peer_to_peer, path);
+  path->Add(Down(at.NodeCable(node, at.gpu_to_host, dst_local)));
+}
+
+// A route over the network, without its choice of way: the NICs that it leaves and arrives by.
+struct Crossing {
+  int src_gpu;  // that hands over to the NIC: with PXN, the GPU of the destination's rail
+  int dst_gpu;
+  int src_nic;
+  int dst_nic;
+  FabricEnds ends;
+};
+
+Crossing Cross(const Layout& at, int src_gpu, int dst_gpu) {
+  assert(at.fabric);
+  const int src_node = src_gpu / at.gpus;
+  const int dst_node = dst_gpu / at.gpus;
+  const int relay = src_node * at.gpus + dst_gpu % at.gpus;
+  const int dst_nic = at.Nic(dst_gpu % at.gpus);
+  const bool detour =
+      at.pxn && at.Nic(src_gpu % at.gpus) != dst_nic && at.SameGpuDomain(src_gpu, relay);
+  Crossing crossing;
+  crossing.src_gpu = detour ? relay : src_gpu;
+  crossing.dst_gpu = dst_gpu;
+  crossing.src_nic = at.Nic(crossing.src_gpu % at.gpus);
+  crossing.dst_nic = dst_nic;
+  crossing.ends = {at.Leaf(src_node, crossing.src_nic), at.Leaf(dst_node, dst_nic),
+                   at.Slot(dst_node, dst_nic)};
+  return crossing;
+}
+
+Path CrossingPath(const Layout& at, int src_gpu, const Crossing& c, const FabricWay& way) {
+  Path path;
+  const int src_node = src_gpu / at.gpus;
+  const int dst_node = c.dst_gpu / at.gpus;
+  if (c.src_gpu != src_gpu) AddGpuLinks(at, src_gpu, c.src_gpu, 0, &path);
+  AddGpuToNic(at, src_node, c.src_gpu % at.gpus, c.src_nic, &path);
+  path.Add(Up(at.nic_to_leaf + src_node * at.nics + c.src_nic));
+  if (c.ends.src_leaf != c.ends.dst_leaf) AddFabricPath(at, c.ends, way, &path);
+  path.Add(Down(at.nic_to_leaf + dst_node * at.nics + c.dst_nic));
+  AddNicToGpu(at, dst_node, c.dst_nic, c.dst_gpu % at.gpus, &path);
+  return path;
+}
+
+bool Crosses(const Layout& at, int src_gpu, int dst_gpu) {
+  return src_gpu / at.gpus != dst_gpu / at.gpus && !at.SameGpuDomain(src_gpu, dst_gpu);
 }
 
 }  // namespace
@@ -133,6 +206,28 @@ int Layout::SocketPair(int a, int b) const {
   const int low = std::min(a, b);
   const int high = std::max(a, b);
   return low * sockets - low * (low + 1) / 2 + high - low - 1;
+}
+
+int Layout::NicVertex(int node, int nic) const {
+  return node_graph ? GraphVertex(node, node_graph->nics[static_cast<std::size_t>(nic)])
+                    : first_nic + node * nics + nic;
+}
+
+int Layout::GraphVertex(int node, int local_vertex) const {
+  const std::size_t v = static_cast<std::size_t>(local_vertex);
+  const int place = node_graph->place[v];
+  return node_graph->vertices[v].kind == VertexKind::kGpu
+             ? node * gpus + place
+             : first_of_graph + node * static_cast<int>(node_graph->others.size()) + place;
+}
+
+bool Layout::SameGpuDomain(int src_gpu, int dst_gpu) const {
+  const int src_node = src_gpu / gpus;
+  const int dst_node = dst_gpu / gpus;
+  if (!node_graph) return nvlink && Domain(src_node) == Domain(dst_node);
+  const int domain = node_graph->domain_of_gpu[static_cast<std::size_t>(src_gpu % gpus)];
+  return src_node == dst_node && domain >= 0 &&
+         domain == node_graph->domain_of_gpu[static_cast<std::size_t>(dst_gpu % gpus)];
 }
 
 std::int64_t MaxNodes(const FabricSpec& fabric, int nics) {
@@ -157,13 +252,17 @@ Layout MakeLayout(const ClusterSpec& spec) {
   at.domain_nodes = node.domain_nodes;
   at.domains = at.nvlink ? CeilDiv(at.nodes, at.domain_nodes) : 0;
   at.peer_to_peer = node.peer_to_peer;
+  at.node_graph = node.graph;
   if (spec.fabric && spec.nodes > 1) LayOutFabric(*spec.fabric, &at);
 
   at.first_nvswitch = at.nodes * at.gpus;
   at.first_pcie = at.first_nvswitch + at.domains;
   at.first_cpu = at.first_pcie + at.nodes * at.pcie_switches;
   at.first_nic = at.first_cpu + at.nodes * at.sockets;
-  at.first_leaf = at.first_nic + at.nodes * at.nics;
+  at.first_of_graph = at.first_nvswitch;
+  at.first_leaf = node.graph
+                      ? at.first_of_graph + at.nodes * static_cast<int>(node.graph->others.size())
+                      : at.first_nic + at.nodes * at.nics;
   at.first_spine = at.first_leaf + at.leaves;
   at.first_core = at.first_spine + at.spines;
   at.vertex_count = at.first_core + at.cores;
@@ -173,7 +272,8 @@ Layout MakeLayout(const ClusterSpec& spec) {
   at.pcie_to_cpu = at.gpu_to_host + at.gpus;
   at.nic_to_host = at.pcie_to_cpu + at.pcie_switches;
   at.cpu_to_cpu = at.nic_to_host + at.nics;
-  at.node_cables = at.cpu_to_cpu + at.socket_pairs;
+  at.node_cables = node.graph ? static_cast<int>(node.graph->cable_sources.size())
+                              : at.cpu_to_cpu + at.socket_pairs;
   at.nic_to_leaf = at.nodes * at.node_cables;
   at.leaf_to_spine = at.nic_to_leaf + (at.fabric ? at.nodes * at.nics : 0);
   at.spine_to_core = at.leaf_to_spine + at.leaves * at.leaf_up;
@@ -181,33 +281,47 @@ Layout MakeLayout(const ClusterSpec& spec) {
   return at;
 }
 
-Path StructuredRoute(const Layout& at, int src_gpu, int dst_gpu) {
+Path StructuredRoute(const Layout& at, int src_gpu, int dst_gpu, std::uint32_t flow_label) {
   Path path;
   if (src_gpu == dst_gpu) return path;
-  const int src_node = src_gpu / at.gpus;
-  const int dst_node = dst_gpu / at.gpus;
-  int src_local = src_gpu % at.gpus;
-  const int dst_local = dst_gpu % at.gpus;
-  if (at.nvlink && at.Domain(src_node) == at.Domain(dst_node)) {
-    AddNvLinkHop(at, src_node, src_local, dst_node, dst_local, &path);
-    return path;
+  if (Crosses(at, src_gpu, dst_gpu)) {
+    const Crossing crossing = Cross(at, src_gpu, dst_gpu);
+    FabricWay way;
+    if (crossing.ends.src_leaf != crossing.ends.dst_leaf) {
+      way = at.routing == Routing::kEcmp
+                ? EcmpWay(at, crossing.ends, FlowHash(at.hash_seed, src_gpu, dst_gpu, flow_label))
+                : DModKWay(at, crossing.ends);
+    }
+    return CrossingPath(at, src_gpu, crossing, way);
   }
-  if (src_node == dst_node) {
-    path.Add(Up(at.NodeCable(src_node, at.gpu_to_host, src_local)));
-    AddHostPath(at, src_node, GpuAttachment(at, src_local), GpuAttachment(at, dst_local),
-                !at.peer_to_peer, &path);
-    path.Add(Down(at.NodeCable(src_node, at.gpu_to_host, dst_local)));
-    return path;
+  if (at.node_graph || at.SameGpuDomain(src_gpu, dst_gpu)) {
+    AddGpuLinks(at, src_gpu, dst_gpu, 0, &path);
+  } else {
+    AddHostRoute(at, src_gpu / at.gpus, src_gpu % at.gpus, dst_gpu % at.gpus, &path);
   }
-  assert(at.fabric);
-  if (at.pxn && at.nvlink && at.Nic(src_local) != at.Nic(dst_local)) {
-    AddNvLinkHop(at, src_node, src_local, src_node, dst_local, &path);
-    src_local = dst_local;
-  }
-  AddGpuToNic(at, src_node, src_local, at.Nic(src_local), &path);
-  AddFabricPath(at, src_node, at.Nic(src_local), dst_node, at.Nic(dst_local), &path);
-  AddNicToGpu(at, dst_node, at.Nic(dst_local), dst_local, &path);
   return path;
+}
+
+std::vector<Path> StructuredRoutes(const Layout& at, int src_gpu, int dst_gpu, int most) {
+  std::vector<Path> paths;
+  if (src_gpu == dst_gpu) return paths;
+  if (at.routing == Routing::kAdaptive && Crosses(at, src_gpu, dst_gpu)) {
+    const Crossing crossing = Cross(at, src_gpu, dst_gpu);
+    if (crossing.ends.src_leaf != crossing.ends.dst_leaf) {
+      for (const FabricWay& way : AdaptiveWays(at, crossing.ends, most))
+        paths.push_back(CrossingPath(at, src_gpu, crossing, way));
+      return paths;
+    }
+  }
+  if (at.node_graph && at.node_graph->spread && src_gpu / at.gpus == dst_gpu / at.gpus) {
+    const std::size_t pair = Index(src_gpu % at.gpus, at.gpus, dst_gpu % at.gpus);
+    const std::size_t equal = at.node_graph->gpu_to_gpu[pair].size();
+    for (std::size_t i = 0; i < std::min(equal, static_cast<std::size_t>(most)); ++i)
+      AddGpuLinks(at, src_gpu, dst_gpu, i, &paths.emplace_back());
+    return paths;
+  }
+  paths.push_back(StructuredRoute(at, src_gpu, dst_gpu));
+  return paths;
 }
 
 Path InjectionPath(const Layout& at, int gpu) {

@@ -2,7 +2,10 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <vector>
 
+#include "topologies/node_graph.h"
 #include "topologies/spec.h"
 
 namespace aurum {
@@ -23,6 +26,9 @@ namespace aurum {
 // k of any pod goes to core i mod cores_per_group of group k. Switch counts are the least that
 // these rules allow; at the published sizes of the DGX SuperPOD they are the published counts.
 //
+// A node that is a graph keeps its place in this: its cables are numbered as its document numbers
+// them, its routes are looked up in its own table, and only the fabric is arithmetic.
+//
 // D-mod-k (Zahavi, "D-Mod-K routing providing non-blocking traffic for shift permutations on real
 // life fat trees", 2010): the way up is chosen by the destination alone, slot mod leaf_up, so that
 // each destination has its own way down and shift patterns do not collide.
@@ -37,7 +43,10 @@ struct Layout {
   int domain_nodes = 1;
   int domains = 0;
   bool peer_to_peer = true;
+  std::shared_ptr<const NodeGraph> node_graph;  // null for a generated node
 
+  Routing routing = Routing::kDModK;
+  std::uint64_t hash_seed = 0;
   bool fabric = false;
   bool rail_optimised = false;
   bool pxn = false;
@@ -60,7 +69,8 @@ struct Layout {
   int first_nvswitch = 0;
   int first_pcie = 0;
   int first_cpu = 0;
-  int first_nic = 0;
+  int first_nic = 0;       // of generated nodes, as are the three above
+  int first_of_graph = 0;  // of the other vertices of nodes that are graphs
   int first_leaf = 0;
   int first_spine = 0;
   int first_core = 0;
@@ -79,7 +89,15 @@ struct Layout {
   int cable_count = 0;
 
   int Domain(int node) const { return node / domain_nodes; }
-  int Nic(int local_gpu) const { return local_gpu * nics / gpus; }  // the GPU's own
+  int Nic(int local_gpu) const {  // the GPU's own
+    return node_graph ? node_graph->nic_of_gpu[static_cast<std::size_t>(local_gpu)]
+                      : local_gpu * nics / gpus;
+  }
+  int NicVertex(int node, int nic) const;
+  // Of a node that is a graph: where its vertex lies in the cluster.
+  int GraphVertex(int node, int local_vertex) const;
+  // Whether GPUs of one node, or of nodes of one domain, reach each other over their own links.
+  bool SameGpuDomain(int src_gpu, int dst_gpu) const;
   int FirstGpuOfNic(int nic) const { return nic * gpus / nics; }
   int PcieSwitch(int local_gpu) const {
     return pcie_switches > 0 ? local_gpu * pcie_switches / gpus : -1;
@@ -117,9 +135,10 @@ std::int64_t MaxNodes(const FabricSpec& fabric, int nics);
 // Precondition: a spec that ReadClusterSpec accepted.
 Layout MakeLayout(const ClusterSpec& spec);
 
-// Link ids in order. 18 hops is the longest possible: NVLink 2, up to the NIC 5, fabric 6, down 5.
+// Link ids in order. The longest: GPU links 2, up to the NIC kMostNodeHops, fabric 6, down again.
 struct Path {
-  std::array<int, 20> links;
+  static constexpr std::size_t kMost = 2 * kMostNodeHops + 16;
+  std::array<int, kMost> links;
   int size = 0;
   void Add(int link) { links[static_cast<std::size_t>(size++)] = link; }
   const int* begin() const { return links.data(); }
@@ -127,7 +146,9 @@ struct Path {
 };
 
 // Precondition: GPU ids in range. Empty for src == dst.
-Path StructuredRoute(const Layout& layout, int src_gpu, int dst_gpu);
+Path StructuredRoute(const Layout& layout, int src_gpu, int dst_gpu, std::uint32_t flow_label = 0);
+// The paths of adaptive routing, see Cluster::Routes; one path under another routing.
+std::vector<Path> StructuredRoutes(const Layout& layout, int src_gpu, int dst_gpu, int most);
 // From a GPU through its own NIC onto its leaf: what a GPU's share of the network is limited by.
 Path InjectionPath(const Layout& layout, int gpu);
 

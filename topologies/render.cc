@@ -1,9 +1,6 @@
 #include "topologies/render.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +8,7 @@
 
 #include "sim/core/units.h"
 #include "topologies/graph.h"
+#include "topologies/render_text.h"
 #include "topologies/summary.h"
 
 namespace aurum {
@@ -18,35 +16,8 @@ namespace {
 
 constexpr int kDrawnGpus = 12;  // more do not fit the width
 
-// Four significant digits, no exponent.
-std::string Number(double value) {
-  char text[64];
-  if (std::abs(value) >= 1000) {
-    std::snprintf(text, sizeof text, "%.0f", value);
-  } else {
-    std::snprintf(text, sizeof text, "%.4g", value);
-  }
-  return text;
-}
-
-std::string GbPerS(double bytes_per_s) { return Number(bytes_per_s / kGiga) + " GB/s"; }
-std::string Microseconds(double seconds) { return Number(seconds * 1e6) + " us"; }
 std::string Total(double bytes_per_s) {
-  return bytes_per_s >= kTera ? Number(bytes_per_s / kTera) + " TB/s" : GbPerS(bytes_per_s);
-}
-
-std::string Count(int count, std::string_view one, std::string_view many) {
-  return std::to_string(count) + " " + std::string(count == 1 ? one : many);
-}
-
-std::string PadRight(std::string text, std::size_t width) {
-  if (text.size() < width) text.append(width - text.size(), ' ');
-  return text;
-}
-
-std::string PadLeft(std::string text, std::size_t width) {
-  if (text.size() < width) text.insert(0, width - text.size(), ' ');
-  return text;
+  return bytes_per_s >= kTera ? ShowFigure(bytes_per_s / kTera) + " TB/s" : ShowGbPerS(bytes_per_s);
 }
 
 std::string Centred(const std::string& text, int width) {
@@ -54,21 +25,6 @@ std::string Centred(const std::string& text, int width) {
   if (space <= 0) return text.substr(0, static_cast<std::size_t>(width));
   return std::string(static_cast<std::size_t>(space / 2), ' ') + text +
          std::string(static_cast<std::size_t>(space - space / 2), ' ');
-}
-
-// Indented by two, broken between words before column 100.
-std::string Wrapped(const std::string& text) {
-  std::string out;
-  std::string line = " ";
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (line.size() > 1 && line.size() + 1 + word.size() > 100) {
-      out += line + "\n";
-      line = " ";
-    }
-    line += " " + word;
-  }
-  return out + line + "\n";
 }
 
 // Rows of equal cells, one column per GPU, with a remark at the right.
@@ -119,17 +75,18 @@ std::vector<std::string> Numbered(const std::string& stem, int count) {
 
 std::string LinkRemark(const Cluster& cluster, int cable) {
   const Link& link = cluster.links()[2 * static_cast<std::size_t>(cable)];
-  return GbPerS(link.bandwidth_bytes_per_s) + " " + std::string(LinkKindName(link.kind));
+  return ShowGbPerS(link.bandwidth_bytes_per_s) + " " + std::string(LinkKindName(link.kind));
 }
 
 std::string DrawNode(const Cluster& cluster, const ClusterSpec& spec, const Layout& at) {
+  if (at.node_graph) return DrawNodeGraph(cluster, at);
   std::string text = "  node 0";
   if (at.nodes > 1) text += " (all " + std::to_string(at.nodes) + " are alike)";
   text += "\n";
   if (at.gpus > kDrawnGpus) {
     return text + "    " + std::to_string(at.gpus) + " GPUs, " +
-           Count(at.pcie_switches, "PCIe switch", "PCIe switches") + ", " +
-           Count(at.sockets, "CPU", "CPUs") + ", " + Count(at.nics, "NIC", "NICs") + "\n";
+           ShowCount(at.pcie_switches, "PCIe switch", "PCIe switches") + ", " +
+           ShowCount(at.sockets, "CPU", "CPUs") + ", " + ShowCount(at.nics, "NIC", "NICs") + "\n";
   }
   Drawing drawing(at.gpus);
   const int sockets = std::min(at.sockets, at.gpus);
@@ -146,13 +103,13 @@ std::string DrawNode(const Cluster& cluster, const ClusterSpec& spec, const Layo
   if (at.nvlink) {
     drawing.Stems(at.gpus, LinkRemark(cluster, at.NodeCable(0, at.gpu_to_nvswitch, 0)));
     drawing.Boxes(
-        {"NVSwitch plane, " + Count(spec.node.nvswitches, "chip", "chips")},
+        {"NVSwitch plane, " + ShowCount(spec.node.nvswitches, "chip", "chips")},
         at.domain_nodes > 1 ? "shared by " + std::to_string(at.domain_nodes) + " nodes" : "");
   }
   text += drawing.Take();
   if (at.nics == 0) return text;
   text +=
-      "    " + Count(at.nics, "NIC", "NICs") + " on the " +
+      "    " + ShowCount(at.nics, "NIC", "NICs") + " on the " +
       (at.pcie_switches > 0 ? "PCIe switches" : "CPUs") + " by " +
       LinkRemark(cluster, at.NodeCable(0, at.nic_to_host, 0)) + ", one for " +
       (at.nics == at.gpus ? "each GPU" : "every " + std::to_string(at.gpus / at.nics) + " GPUs");
@@ -164,8 +121,8 @@ std::string FabricLevel(const Cluster& cluster, const std::string& below, int ea
                         const std::string& above) {
   const Link& link = cluster.links()[2 * static_cast<std::size_t>(cable)];
   return "    " + PadRight(below, 13) + " -- " + PadLeft(std::to_string(each), 3) + " x " +
-         GbPerS(link.bandwidth_bytes_per_s) + ", " + Microseconds(link.latency_s) + " --> " +
-         above + "\n";
+         ShowGbPerS(link.bandwidth_bytes_per_s) + ", " + ShowMicroseconds(link.latency_s) +
+         " --> " + above + "\n";
 }
 
 std::string DrawFabric(const Cluster& cluster, const Layout& at) {
@@ -175,32 +132,41 @@ std::string DrawFabric(const Cluster& cluster, const Layout& at) {
   };
   std::string text = std::string("  fabric: ") +
                      (at.rail_optimised ? "rail-optimised fat tree" : "fat tree") + ", " +
-                     Count(at.levels, "level", "levels") + " of switches\n";
-  std::string leaves = Count(at.leaves, "leaf", "leaves");
+                     ShowCount(at.levels, "level", "levels") + " of switches\n";
+  std::string leaves = ShowCount(at.leaves, "leaf", "leaves");
   if (at.rail_optimised) {
-    leaves +=
-        " (" + Count(at.rails, "rail", "rails") + " of " + std::to_string(at.leaves_per_rail) + ")";
+    leaves += " (" + ShowCount(at.rails, "rail", "rails") + " of " +
+              std::to_string(at.leaves_per_rail) + ")";
   }
-  leaves += ", up to " + Count(at.leaf_down, "NIC", "NICs") + " each";
-  text += FabricLevel(cluster, Count(at.nodes * at.nics, "NIC", "NICs"), 1, at.nic_to_leaf, leaves);
+  leaves += ", up to " + ShowCount(at.leaf_down, "NIC", "NICs") + " each";
+  text +=
+      FabricLevel(cluster, ShowCount(at.nodes * at.nics, "NIC", "NICs"), 1, at.nic_to_leaf, leaves);
   const double nics = at.nodes * at.nics * rate(at.nic_to_leaf);
   std::string totals = "    together, per direction: NICs " + Total(nics);
   if (at.spines > 0) {
-    std::string spines = Count(at.spines, "spine", "spines");
+    std::string spines = ShowCount(at.spines, "spine", "spines");
     if (at.levels == 3) {
       spines += " (" + std::to_string(at.pods) + " pods of " + std::to_string(at.leaves_per_pod) +
                 " leaves, " + std::to_string(at.spines_per_pod) + " spines)";
     }
-    text += FabricLevel(cluster, Count(at.leaves, "leaf", "leaves"), at.leaf_up, at.leaf_to_spine,
-                        spines);
+    text += FabricLevel(cluster, ShowCount(at.leaves, "leaf", "leaves"), at.leaf_up,
+                        at.leaf_to_spine, spines);
     totals += ", leaves up " + Total(at.leaves * at.leaf_up * rate(at.leaf_to_spine));
   }
   if (at.cores > 0) {
-    text += FabricLevel(cluster, Count(at.spines, "spine", "spines"), at.spine_up, at.spine_to_core,
-                        Count(at.cores, "core", "cores"));
+    text += FabricLevel(cluster, ShowCount(at.spines, "spine", "spines"), at.spine_up,
+                        at.spine_to_core, ShowCount(at.cores, "core", "cores"));
     totals += ", spines up " + Total(at.spines * at.spine_up * rate(at.spine_to_core));
   }
-  return text + totals + "\n";
+  text += totals + "\n";
+  if (at.leaves > 1) {
+    text += "    routing: " + std::string(RoutingName(at.routing));
+    if (at.routing == Routing::kEcmp)
+      text += ", hash seed " + std::to_string(at.hash_seed) + ": flows may collide";
+    if (at.routing == Routing::kAdaptive) text += ", every flow over all equal ways";
+    text += "\n";
+  }
+  return text;
 }
 
 std::string DrawCables(const Cluster& cluster) {
@@ -213,8 +179,8 @@ std::string DrawCables(const Cluster& cluster) {
         PadRight(std::string(VertexKindName(c.from)) + " - " + std::string(VertexKindName(c.to)),
                  18) +
         PadLeft(std::to_string(c.cables), 8) +
-        PadLeft(Number(c.bandwidth_bytes_per_s / kGiga), 20) +
-        PadLeft(Number(c.latency_s * 1e6), 8) + "\n";
+        PadLeft(ShowFigure(c.bandwidth_bytes_per_s / kGiga), 20) +
+        PadLeft(ShowFigure(c.latency_s * 1e6), 8) + "\n";
   }
   return text;
 }
@@ -223,26 +189,42 @@ std::string DrawRoutes(const Cluster& cluster) {
   const std::vector<ExamplePair> pairs = ExamplePairs(cluster);
   if (pairs.empty()) return "";
   std::string text = "  " + PadRight("routes", 32) + PadRight("for example", 16) +
-                     PadLeft("hops", 6) + PadLeft("GB/s", 8) + PadLeft("us", 8) + "\n";
+                     PadLeft("hops", 6) + PadLeft("GB/s", 8) + PadLeft("us", 8) + "  narrowest\n";
   for (const ExamplePair& pair : pairs) {
     text += "  " + PadRight(pair.what, 32) +
             PadRight(std::to_string(pair.src) + " -> " + std::to_string(pair.dst), 16) +
             PadLeft(std::to_string(cluster.Route(pair.src, pair.dst).size()), 6) +
-            PadLeft(Number(cluster.RouteBandwidth(pair.src, pair.dst) / kGiga), 8) +
-            PadLeft(Number(cluster.RouteLatency(pair.src, pair.dst) * 1e6), 8) + "\n";
+            PadLeft(ShowFigure(cluster.RouteBandwidth(pair.src, pair.dst) / kGiga), 8) +
+            PadLeft(ShowFigure(cluster.RouteLatency(pair.src, pair.dst) * 1e6), 8) + "  " +
+            NarrowestName(cluster, pair.src, pair.dst) + "\n";
   }
   return text;
+}
+
+std::string SpreadRemark(const Cluster& cluster, int src, int dst) {
+  const std::size_t ways = cluster.Routes(src, dst).size();
+  if (ways < 2) return "";
+  return "  the first of " + std::to_string(ways) + " equal ways, each with 1/" +
+         std::to_string(ways) + " of the bytes\n";
+}
+
+// Drawings are ASCII; a document's own words may not be.
+std::string Ascii(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c >= ' ' && c <= '~' ? c : '?';
+  return out;
 }
 
 }  // namespace
 
 std::string DrawCluster(const Cluster& cluster) {
   const ClusterShape& shape = *cluster.graph->shape;
-  std::string text = cluster.name + ": " + Count(cluster.nodes, "node", "nodes") + " x " +
-                     Count(cluster.gpus_per_node, "GPU", "GPUs") + " = " +
-                     Count(cluster.GpuCount(), "GPU", "GPUs") + ", " + cluster.gpu.name + ", " +
-                     Number(cluster.gpu.memory_bytes / kGiB) + " GiB each\n";
-  if (shape.spec && !shape.spec->description.empty()) text += Wrapped(shape.spec->description);
+  std::string text = cluster.name + ": " + ShowCount(cluster.nodes, "node", "nodes") + " x " +
+                     ShowCount(cluster.gpus_per_node, "GPU", "GPUs") + " = " +
+                     ShowCount(cluster.GpuCount(), "GPU", "GPUs") + ", " + cluster.gpu.name + ", " +
+                     ShowFigure(cluster.gpu.memory_bytes / kGiB) + " GiB each\n";
+  if (shape.spec && !shape.spec->description.empty())
+    text += Wrapped(Ascii(shape.spec->description));
   text += "\n";
   if (shape.layout) {
     text += DrawNode(cluster, *shape.spec, *shape.layout) + "\n";
@@ -254,6 +236,8 @@ std::string DrawCluster(const Cluster& cluster) {
   if (!routes.empty()) text += "\n" + routes;
   text +=
       "\n  nominal rates; provenance: " + std::string(ProvenanceName(cluster.provenance)) + "\n";
+  if (!cluster.warnings.empty()) text += "\n  what the import had to assume:\n";
+  for (const std::string& warning : cluster.warnings) text += Wrapped(Ascii(warning), 2);
   return text;
 }
 
@@ -265,6 +249,7 @@ std::string DescribePath(const Cluster& cluster, int src, int dst) {
   const std::vector<int> route = cluster.Route(src, dst);
   if (route.empty()) return text + (src == dst ? "  the same GPU: no link\n" : "  no path\n");
   const double narrowest = cluster.RouteBandwidth(src, dst);
+  const Link& limit = cluster.links()[static_cast<std::size_t>(NarrowestLink(cluster, src, dst))];
   text +=
       "  " + PadRight("", 24) + PadRight("link", 14) + PadLeft("GB/s", 8) + PadLeft("us", 8) + "\n";
   text += "  " + VertexNameAt(cluster, src) + "\n";
@@ -272,12 +257,13 @@ std::string DescribePath(const Cluster& cluster, int src, int dst) {
     const Link& link = cluster.links()[static_cast<std::size_t>(id)];
     text += "  " + PadRight(VertexNameAt(cluster, link.to), 24) +
             PadRight(std::string(LinkKindName(link.kind)), 14) +
-            PadLeft(Number(link.bandwidth_bytes_per_s / kGiga), 8) +
-            PadLeft(Number(link.latency_s * 1e6), 8) +
-            (link.bandwidth_bytes_per_s == narrowest ? "  narrowest" : "") + "\n";
+            PadLeft(ShowFigure(link.bandwidth_bytes_per_s / kGiga), 8) +
+            PadLeft(ShowFigure(link.latency_s * 1e6), 8) +
+            (link.bandwidth_bytes_per_s == limit.bandwidth_bytes_per_s ? "  narrowest" : "") + "\n";
   }
-  return text + "  " + Count(static_cast<int>(route.size()), "hop", "hops") + ", " +
-         GbPerS(narrowest) + ", " + Microseconds(cluster.RouteLatency(src, dst)) + "\n";
+  return text + "  " + ShowCount(static_cast<int>(route.size()), "hop", "hops") + ", " +
+         ShowGbPerS(narrowest) + ", " + ShowMicroseconds(cluster.RouteLatency(src, dst)) + "\n" +
+         SpreadRemark(cluster, src, dst);
 }
 
 std::string BandwidthMatrix(const Cluster& cluster) {
@@ -291,7 +277,8 @@ std::string BandwidthMatrix(const Cluster& cluster) {
   for (int src = 0; src < gpus; ++src) {
     text += "  " + PadRight("GPU" + std::to_string(src), 6);
     for (int dst = 0; dst < gpus; ++dst) {
-      text += PadLeft(src == dst ? "-" : Number(cluster.RouteBandwidth(src, dst) / kGiga), cell);
+      text +=
+          PadLeft(src == dst ? "-" : ShowFigure(cluster.RouteBandwidth(src, dst) / kGiga), cell);
     }
     text += "\n";
   }

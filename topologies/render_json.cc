@@ -16,6 +16,8 @@ Json PairJson(const Cluster& cluster, int src, int dst) {
   json.Set("dst_gpu", dst);
   json.Set("hop_count", static_cast<std::int64_t>(cluster.Route(src, dst).size()));
   json.Set("narrowest_gb_per_s", cluster.RouteBandwidth(src, dst) / kGiga);
+  json.Set("narrowest_link", NarrowestName(cluster, src, dst));
+  json.Set("equal_ways", static_cast<std::int64_t>(cluster.Routes(src, dst).size()));
   json.Set("latency_us", cluster.RouteLatency(src, dst) * 1e6);
   return json;
 }
@@ -29,6 +31,8 @@ Json FabricJson(const Cluster& cluster, const Layout& at) {
   };
   Json json = Json::Object();
   json.Set("kind", at.rail_optimised ? "rail_optimised_fat_tree" : "fat_tree");
+  json.Set("routing", RoutingName(at.routing));
+  if (at.routing == Routing::kEcmp) json.Set("hash_seed", static_cast<std::int64_t>(at.hash_seed));
   json.Set("levels", at.levels);
   json.Set("rails", at.rails);
   json.Set("leaves", at.leaves);
@@ -56,6 +60,12 @@ Json SourcesJson(const ClusterSpec& spec) {
   if (spec.node.host_kind == LinkKind::kChipToChip) add("chip_to_chip", spec.node.host.source);
   if (spec.node.inter_socket) add("inter_socket", spec.node.inter_socket->source);
   add("nics", spec.node.nic_source);
+  if (spec.node.graph) {
+    // One for each kind of cable: those of a kind mostly say the same of different parts.
+    for (std::size_t c = spec.node.graph->cable_sources.size(); c-- > 0;)
+      add(std::string(CableKindKey(spec.node.graph->links[2 * c].kind)).c_str(),
+          spec.node.graph->cable_sources[c]);
+  }
   if (spec.fabric) add("fabric", spec.fabric->source);
   return json;
 }
@@ -118,6 +128,9 @@ Json ClusterJson(const Cluster& cluster) {
     }
     json.Set("pairs_gb_per_s", std::move(rows));
   }
+  Json warnings = Json::Array();
+  for (const std::string& warning : cluster.warnings) warnings.Append(warning);
+  json.Set("warnings", std::move(warnings));
   json.Set("source", cluster.source);
   if (shape.spec) json.Set("sources", SourcesJson(*shape.spec));
   json.Set("provenance", ProvenanceName(cluster.provenance));

@@ -7,12 +7,14 @@
 #include "sim/core/object_reader.h"
 #include "sim/core/units.h"
 #include "topologies/layout.h"
+#include "topologies/node_graph.h"
 
 namespace aurum {
 namespace {
 
 constexpr char kSchema[] = "aurum.cluster/1";
 constexpr std::int64_t kMostNodes = 65536;
+constexpr std::int64_t kMostParts = 50'000'000;  // of explicit nodes, all copies together
 constexpr double kMostGbPerS = 1e6;
 constexpr double kMostMicroseconds = 1e6;
 
@@ -119,9 +121,27 @@ void CheckSharing(const ObjectReader& reader, const NodeSpec& node) {
   }
 }
 
+NodeSpec ReadGraph(ObjectReader reader) {
+  NodeSpec node;
+  node.kind = NodeKind::kGraph;
+  if (reader.Has("host_memory_gib"))
+    node.host_memory_bytes = Positive(&reader, "host_memory_gib", 1e9) * kGiB;
+  node.graph = ReadNodeGraph(&reader);
+  reader.Finish();
+  node.gpus = node.graph->gpu_count();
+  node.sockets = node.graph->CountOf(VertexKind::kCpu);
+  node.nics = node.graph->nic_count();
+  for (const int nic : node.graph->nics) {
+    const NodeVertex& vertex = node.graph->vertices[static_cast<std::size_t>(nic)];
+    node.nic_bytes_per_s = std::max(node.nic_bytes_per_s, vertex.nic_bytes_per_s);
+  }
+  return node;
+}
+
 NodeSpec ReadNode(ObjectReader reader) {
   NodeSpec node;
-  node.kind = static_cast<NodeKind>(reader.Choice("kind", {"hgx", "pcie", "soc", "nvl"}));
+  node.kind = static_cast<NodeKind>(reader.Choice("kind", {"hgx", "pcie", "soc", "nvl", "graph"}));
+  if (node.kind == NodeKind::kGraph) return ReadGraph(std::move(reader));
   node.gpus = node.kind == NodeKind::kSoc ? CountOr(&reader, "gpus", 1, 1, 1)
                                           : Count(&reader, "gpus", 1, 256);
   node.sockets = node.kind == NodeKind::kSoc ? CountOr(&reader, "sockets", 1, 1, 1)
@@ -189,6 +209,18 @@ FabricSpec ReadFabric(ObjectReader reader, const NodeSpec& node) {
       reader.Has("switch_link_gbit_per_s")
           ? BytesPerSecondFromGbit(Positive(&reader, "switch_link_gbit_per_s", 1e6))
           : node.nic_bytes_per_s;
+  fabric.routing =
+      static_cast<Routing>(reader.ChoiceOr("routing", 0, {"d-mod-k", "ecmp", "adaptive"}));
+  if (reader.Has("hash_seed")) {
+    fabric.hash_seed =
+        static_cast<std::uint64_t>(reader.Integer("hash_seed", 0, std::int64_t{1} << 53));
+    if (fabric.routing != Routing::kEcmp) {
+      reader.Fail(
+          109, "hash_seed",
+          "only ECMP hashes, and 'routing' is '" + std::string(RoutingName(fabric.routing)) + "'",
+          "remove it, or set 'routing' to 'ecmp'");
+    }
+  }
   fabric.source = reader.String("source");
   reader.Finish();
   return fabric;
@@ -208,6 +240,16 @@ void CheckJoined(const ObjectReader& reader, const ClusterSpec& spec) {
                 node.kind == NodeKind::kSoc
                     ? "a 'soc' cluster is one node"
                     : "add 'fabric' (and 'nics' to 'node'), or set nodes to 1");
+  }
+  if (node.graph) {
+    const std::int64_t parts = static_cast<std::int64_t>(node.graph->vertices.size()) +
+                               static_cast<std::int64_t>(node.graph->links.size());
+    if (parts * spec.nodes > kMostParts) {
+      reader.Fail(
+          502, "nodes",
+          nodes + " of " + std::to_string(parts) + " vertices and links are more than can be held",
+          "at most " + std::to_string(kMostParts / parts) + " such nodes");
+    }
   }
   if (!spec.fabric || spec.nodes == 1) return;
   const std::int64_t most = MaxNodes(*spec.fabric, node.nics);
@@ -243,6 +285,7 @@ ClusterSpec ReadClusterSpec(const JsonDocument& document) {
   spec.nodes = Count(&reader, "nodes", 1, kMostNodes);
   spec.node = ReadNode(reader.Object("node"));
   if (auto fabric = reader.ObjectIf("fabric")) spec.fabric = ReadFabric(*fabric, spec.node);
+  if (reader.Has("warnings")) spec.warnings = reader.Strings("warnings");
   spec.source = reader.String("source");
   spec.provenance = static_cast<Provenance>(
       reader.Choice("provenance", {"measured", "calibrated", "datasheet", "assumed"}));

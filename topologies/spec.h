@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "sim/core/json.h"
 #include "sim/core/provenance.h"
@@ -13,6 +15,8 @@ namespace aurum {
 // What an "aurum.cluster/1" document says, checked and in SI units. The keys are documented in
 // topologies/README.md.
 
+struct NodeGraph;  // topologies/node_graph.h
+
 struct LinkSpec {
   double bandwidth_bytes_per_s = 0;  // per direction
   double latency_s = 0;
@@ -20,10 +24,11 @@ struct LinkSpec {
 };
 
 enum class NodeKind {
-  kHgx,   // NVSwitch plane inside the node, PCIe switches, sockets
-  kPcie,  // no NVLink: GPUs on root ports or PCIe switches
-  kSoc,   // one GPU and one CPU on the same memory
-  kNvl,   // trays that share one NVLink domain; CPUs joined chip to chip
+  kHgx,    // NVSwitch plane inside the node, PCIe switches, sockets
+  kPcie,   // no NVLink: GPUs on root ports or PCIe switches
+  kSoc,    // one GPU and one CPU on the same memory
+  kNvl,    // trays that share one NVLink domain; CPUs joined chip to chip
+  kGraph,  // a graph, vertex by vertex and cable by cable
 };
 
 struct NodeSpec {
@@ -47,6 +52,10 @@ struct NodeSpec {
   std::optional<LinkSpec> inter_socket;
   double nic_bytes_per_s = 0;
   std::string nic_source;
+
+  // kGraph: the node; of the fields above only gpus, sockets, nics (those that serve a GPU),
+  // host_memory_bytes and, of the fastest NIC, nic_bytes_per_s then mean anything.
+  std::shared_ptr<const NodeGraph> graph;
 };
 
 struct FabricSpec {
@@ -61,6 +70,8 @@ struct FabricSpec {
   double nic_link_latency_s = 0;     // NIC to leaf
   double switch_link_latency_s = 0;  // between switches
   double switch_link_bytes_per_s = 0;
+  Routing routing = Routing::kDModK;
+  std::uint64_t hash_seed = 0;  // of ECMP
   std::string source;
 };
 
@@ -71,13 +82,14 @@ struct ClusterSpec {
   int nodes = 1;
   NodeSpec node;
   std::optional<FabricSpec> fabric;
+  std::vector<std::string> warnings;
   std::string source;
   Provenance provenance = Provenance::kDatasheet;
 };
 
 // Strict. Besides E01xx: E0502 more nodes than the fabric has ports for; E0503 the parts of a node
 // do not share out evenly; E0504 several nodes and nothing that joins them; E0505 the ports of the
-// fabric contradict each other; E0506 a family where a cluster is needed.
+// fabric contradict each other; E0506 a family where a cluster is needed; those of node_graph.h.
 ClusterSpec ReadClusterSpec(const JsonDocument& document);
 
 }  // namespace aurum

@@ -1,8 +1,11 @@
 #include "topologies/summary.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "sim/core/diagnostic.h"
@@ -11,12 +14,82 @@
 namespace aurum {
 namespace {
 
+constexpr std::size_t kMostExamples = 32;
+
 // The first GPU of `node`, at `local`.
 int GpuAt(const Cluster& cluster, int node, int local) {
   return node * cluster.gpus_per_node + local;
 }
 
+// What a path inside a node leads over.
+std::string PathInNode(const Cluster& cluster, const std::vector<int>& route) {
+  int cpus = 0, switches = 0, gpus = 0;
+  bool own_links = true;
+  for (std::size_t hop = 0; hop < route.size(); ++hop) {
+    const Link& link = cluster.links()[static_cast<std::size_t>(route[hop])];
+    own_links = own_links && IsGpuLink(link.kind);
+    if (hop + 1 == route.size()) break;
+    const VertexKind kind = cluster.vertices()[static_cast<std::size_t>(link.to)].kind;
+    cpus += kind == VertexKind::kCpu ? 1 : 0;
+    switches += kind == VertexKind::kPcieSwitch ? 1 : 0;
+    gpus += kind == VertexKind::kGpu ? 1 : 0;
+  }
+  if (own_links) {
+    const std::string kind(
+        LinkKindName(cluster.links()[static_cast<std::size_t>(route.front())].kind));
+    return kind + (gpus > 0 ? " over another GPU" : "");
+  }
+  if (cpus > 1) return "across CPUs";
+  if (cpus == 1) return "through a CPU";
+  return switches == 1 ? "one PCIe switch" : "PCIe switches";
+}
+
+// The first pair of each kind of path, length and rate, in one node.
+std::vector<ExamplePair> PairsOfNode(const Cluster& cluster) {
+  std::vector<ExamplePair> pairs;
+  std::set<std::tuple<std::string, std::size_t, double>> met;
+  for (int src = 0; src < cluster.gpus_per_node && pairs.size() < kMostExamples; ++src) {
+    for (int dst = src + 1; dst < cluster.gpus_per_node; ++dst) {
+      const std::vector<int> route = cluster.Route(src, dst);
+      if (route.empty()) continue;
+      const std::string what = PathInNode(cluster, route);
+      if (met.emplace(what, route.size(), cluster.RouteBandwidth(src, dst)).second)
+        pairs.push_back({what, src, dst});
+    }
+  }
+  return pairs;
+}
+
 }  // namespace
+
+int NarrowestLink(const Cluster& cluster, int src, int dst) {
+  std::map<int, double> shares;
+  const std::vector<RouteShare> routes = cluster.Routes(src, dst);
+  for (const RouteShare& route : routes) {
+    for (const int id : route.links) shares[id] += route.share;
+  }
+  int narrowest = -1;
+  double least = 0;
+  if (routes.empty()) return narrowest;
+  for (const int id : routes.front().links) {
+    const double rate =
+        cluster.links()[static_cast<std::size_t>(id)].bandwidth_bytes_per_s / shares[id];
+    if (narrowest >= 0 && rate >= least * (1 - 1e-9)) continue;
+    narrowest = id;
+    least = rate;
+  }
+  return narrowest;
+}
+
+std::string NarrowestName(const Cluster& cluster, int src, int dst) {
+  const int id = NarrowestLink(cluster, src, dst);
+  if (id < 0) return "";
+  const Link& link = cluster.links()[static_cast<std::size_t>(id)];
+  const auto kind_of = [&](int v) {
+    return std::string(VertexKindName(cluster.vertices()[static_cast<std::size_t>(v)].kind));
+  };
+  return std::string(LinkKindName(link.kind)) + " " + kind_of(link.from) + " - " + kind_of(link.to);
+}
 
 std::vector<CableClass> CableClasses(const Cluster& cluster) {
   std::vector<CableClass> classes;
@@ -43,9 +116,13 @@ std::vector<CableClass> CableClasses(const Cluster& cluster) {
 std::vector<ExamplePair> ExamplePairs(const Cluster& cluster) {
   std::vector<ExamplePair> pairs;
   const int gpus = cluster.gpus_per_node;
-  if (gpus > 1) pairs.push_back({"same node", 0, 1});
-  if (gpus > 1 && cluster.Route(0, gpus - 1).size() != cluster.Route(0, 1).size()) {
-    pairs.push_back({"same node, far end", 0, gpus - 1});
+  if (!cluster.graph->shape->layout || cluster.graph->shape->layout->node_graph) {
+    pairs = PairsOfNode(cluster);
+  } else {
+    if (gpus > 1) pairs.push_back({"same node", 0, 1});
+    if (gpus > 1 && cluster.Route(0, gpus - 1).size() != cluster.Route(0, 1).size()) {
+      pairs.push_back({"same node, far end", 0, gpus - 1});
+    }
   }
   if (cluster.nodes == 1) return pairs;
   const bool same_domain = cluster.NvLinkDomainOf(0) == cluster.NvLinkDomainOf(gpus);

@@ -61,7 +61,7 @@ double NvLinkBandwidth(const Cluster& cluster, int src, int dst) {
   double narrowest = 0;
   for (const int id : cluster.Route(src, dst)) {
     const Link& link = cluster.links()[id];
-    if (link.kind != LinkKind::kNvLink) continue;
+    if (!IsGpuLink(link.kind)) continue;
     narrowest = narrowest == 0 ? link.bandwidth_bytes_per_s
                                : std::min(narrowest, link.bandwidth_bytes_per_s);
   }

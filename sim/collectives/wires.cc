@@ -44,6 +44,7 @@ void KeyNumbers::Grow() {
 double LinkEfficiency::Of(LinkKind kind) const {
   switch (kind) {
     case LinkKind::kNvLink:
+    case LinkKind::kXgmi:
       return nvlink;
     case LinkKind::kPcie:
       return pcie;
