@@ -34,9 +34,10 @@ namespace aurum {
 //     completions move.
 //  3. Disturbed. Not every shared transfer is slowed. One is disturbed once a flow of it has its
 //     bottleneck on a link that carries a flow of another transfer, or whose capacity is not the
-//     nominal one. As long as that never happens, every certificate of its rates names only its own
-//     flows and caps, so its rates are those that it has alone, and it still ends at its nominal
-//     end exactly.
+//     nominal one, or crosses a link that is wider than that. As long as that never happens, every
+//     certificate of its rates names only its own flows, caps and nominal links, and would hold if
+//     it were alone, so its rates are those that it has alone, and it still ends at its nominal end
+//     exactly.
 //
 // A disturbed transfer ends when its last flow has, and never before its nominal end (sharing can
 // speed up one flow of a transfer by slowing another; a transfer as a whole does not gain). If the
@@ -138,6 +139,7 @@ class Loop {
   void SolveRates();
   void SetCompletion(std::uint32_t flow);
   bool Disturbs(std::uint32_t link);
+  bool IsOverWide(const FlowRun& flow) const;
 
   const OpGraph& graph_;
   const bool share_from_start_;
@@ -361,7 +363,7 @@ void Loop::SolveRates() {
     OpState& state = ops_[flow.op];
     if (!state.disturbed) {
       const std::uint32_t link = sharing_.bottleneck(id);
-      state.disturbed = link != MaxMinSharing::kAtCap && Disturbs(link);
+      state.disturbed = (link != MaxMinSharing::kAtCap && Disturbs(link)) || IsOverWide(flow);
     }
     const std::int64_t rate = sharing_.rate_units(id);
     if (rate == flow.rate) continue;
@@ -403,6 +405,14 @@ bool Loop::Disturbs(std::uint32_t link) {
                       traffic_.all(prepared)[crossing.hop] > traffic_.own(prepared)[crossing.hop]);
   }
   return crowd.disturbs;
+}
+
+// Crosses a link that is wider now than what its transfer was priced with.
+bool Loop::IsOverWide(const FlowRun& flow) const {
+  if (!traffic_.changes(graph_.pattern(flow.op))) return false;
+  const std::span<const std::uint32_t> links = traffic_.links(traffic_.flow(flow.number));
+  return std::any_of(links.begin(), links.end(),
+                     [&](std::uint32_t link) { return factor_[link] > 1; });
 }
 
 }  // namespace
