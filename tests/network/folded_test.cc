@@ -217,7 +217,7 @@ void CheckFolds(const ScenarioShape& shape, std::uint32_t seed, int trials, doub
     std::string spread;
     for (const Spread s : fold.spread)
       spread += s == Spread::kAll ? 'a' : s == Spread::kCopy ? 'c' : 'l';
-    FAIL(fold.copies << " copies, " << fold.lanes << " lanes, links " << spread << '\n'
+    FAIL(fold.copies << " copies, " << fold.lanes << " lanes, links " << spread << "\n"
                      << Print(Shrink(scenario, fails)));
   }
   CHECK(trials > 0);
