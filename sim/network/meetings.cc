@@ -44,6 +44,12 @@ Meetings::Meetings(const OpGraph& graph, const PreparedTraffic& traffic)
     return;
   }
   load_.assign(traffic.capacity().size(), -1);
+  for (PatternId id = 0; id < traffic.pattern_count(); ++id) {
+    const std::span<const LinkPeak> peaks = traffic.peaks(id);
+    crowds_itself_.push_back(std::any_of(peaks.begin(), peaks.end(), [&](const LinkPeak& peak) {
+      return peak.most > Limit(peak.link);
+    }));
+  }
   active_count_.assign(traffic.pattern_count(), 0);
   first_active_.assign(traffic.pattern_count(), kNoOp);
   next_active_.assign(graph.op_count(), kNoOp);
@@ -166,6 +172,7 @@ const std::vector<PatternId>& Meetings::PatternsThatMeet(PatternId arriving) {
     work += traffic_.peaks(id).size();
   }
   meeting_.clear();
+  if (key.size() == 1 && !crowds_itself_[arriving]) return meeting_;
   if (work < kWorthRemembering) {
     FindMeeting(arriving, &meeting_);
     return meeting_;

@@ -56,6 +56,7 @@ class Meetings {
   // By pattern.
   std::vector<std::uint32_t> first_neighbour_;
   std::vector<PatternId> neighbours_;                // with a common link, itself included
+  std::vector<bool> crowds_itself_;                  // by pattern: stands for transfers that meet
   std::vector<std::uint32_t> active_count_;          // by pattern: small enough to stay in cache
   std::vector<OpId> first_active_;                   // by pattern
   std::vector<OpId> next_active_, previous_active_;  // by op
