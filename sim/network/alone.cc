@@ -6,27 +6,23 @@
 namespace aurum {
 
 double AloneRun::Seconds(PatternId id) {
-  Known& known = known_[id];
-  if (known.seconds >= 0) return known.seconds;
-  const std::span<const PreparedFlow> flows = traffic_.flows(id);
-  if (flows.size() == 1 && !flows[0].folded) {
-    known.one_phase = true;
-    const PreparedFlow& flow = flows[0];
+  if (IsLone(id)) {
+    const PreparedFlow& flow = traffic_.flows(id)[0];
     double narrowest = kNoCap;
     for (const std::uint32_t link : traffic_.links(flow)) {
       narrowest = std::min(narrowest, traffic_.capacity()[link]);
     }
     const RateScale& scale = traffic_.scale();
-    known.seconds = flow.bytes / scale.BytesPerSecond(MaxMinSharing::LoneRate(
-                                     scale, narrowest, flow.weight, flow.cap_bytes_per_s));
-    return known.seconds;
+    return flow.bytes / scale.BytesPerSecond(MaxMinSharing::LoneRate(scale, narrowest, flow.weight,
+                                                                     flow.cap_bytes_per_s));
   }
-  return known.seconds = Run(id, std::numeric_limits<double>::infinity());
+  Known& known = known_[id];
+  if (known.seconds < 0) known.seconds = Run(id, std::numeric_limits<double>::infinity());
+  return known.seconds;
 }
 
-std::span<const double> AloneRun::Left(PatternId id, double elapsed_s) {
-  const double seconds = Seconds(id);
-  if (elapsed_s > 0 && !known_[id].one_phase) {
+std::span<const double> AloneRun::Left(PatternId id, double elapsed_s, double seconds) {
+  if (elapsed_s > 0 && !IsLone(id) && !known_[id].one_phase) {
     Run(id, elapsed_s);
     return left_;
   }

@@ -34,9 +34,10 @@ namespace aurum {
 //     completions move.
 //  3. Disturbed. Not every shared transfer is slowed. One is disturbed once a flow of it has its
 //     bottleneck on a link that carries a flow of another transfer, or whose capacity is not the
-//     nominal one. As long as that never happens, every certificate of its rates names only its own
-//     flows and caps, so its rates are those that it has alone, and it still ends at its nominal
-//     end exactly.
+//     nominal one, or crosses a link that is wider than that. As long as that never happens, every
+//     certificate of its rates names only its own flows, caps and nominal links, and would hold if
+//     it were alone, so its rates are those that it has alone, and it still ends at its nominal end
+//     exactly.
 //
 // A disturbed transfer ends when its last flow has, and never before its nominal end (sharing can
 // speed up one flow of a transfer by slowing another; a transfer as a whole does not gain). If the
@@ -70,19 +71,22 @@ namespace {
 
 enum class Mode : std::uint8_t { kIdle, kAlone, kShared };
 
-enum class Phase : std::uint64_t { kNominalEnd = 0, kFlowsStart = 1 };
+// What an event of the list is; the order of events at one time is (kind, op).
+enum class Kind : std::uint64_t { kNominalEnd = 0, kFlowsStart = 1 };
 
 constexpr std::uint32_t kNone = 0xffffffffU;
 // A completion less than this after a picosecond is at that picosecond: remaining / rate is good to
 // 1e-4 ps at most.
 constexpr double kGridSlackPs = 1e-3;
 
-std::uint64_t OrderOf(Phase phase, OpId op) {
-  return (static_cast<std::uint64_t>(phase) << 32) | op;
-}
+std::uint64_t OrderOf(Kind kind, OpId op) { return (static_cast<std::uint64_t>(kind) << 32) | op; }
 
+// All that the loop reads of an op, together, since ops come in no order that memory likes.
 struct OpState {
-  std::uint32_t waiting = 0;  // predecessors that have not ended
+  Time duration, latency;
+  PatternId pattern = kNoPattern;     // kNoPattern too if its flows are in nobody's way
+  std::uint32_t first_successor = 0;  // in successors_; the next op's is the end
+  std::uint32_t waiting = 0;          // predecessors that have not ended
   std::uint32_t live_flows = 0;
   std::uint32_t first_flow = kNone;
   Mode mode = Mode::kIdle;
@@ -111,19 +115,13 @@ class Loop {
         factor_(traffic_.capacity().size(), 1),
         crowd_(traffic_.capacity().size()) {
     schedule_.epsilon = options.epsilon;
-    BuildSuccessors();
+    BuildOps();
   }
 
   Schedule Run();
 
  private:
-  void BuildSuccessors();
-  bool Travels(OpId op) const {
-    const PatternId pattern = graph_.pattern(op);
-    return pattern != kNoPattern && !traffic_.flows(pattern).empty() &&
-           graph_.duration(op) > graph_.latency(op);
-  }
-
+  void BuildOps();
   bool FindNextInstant();
   void RunInstant();
   void NameStalled();
@@ -138,12 +136,12 @@ class Loop {
   void SolveRates();
   void SetCompletion(std::uint32_t flow);
   bool Disturbs(std::uint32_t link);
+  bool IsOverWide(const FlowRun& flow) const;
 
   const OpGraph& graph_;
   const bool share_from_start_;
-  std::vector<std::uint32_t> first_successor_;
+  std::vector<OpState> ops_;  // and one past the last
   std::vector<OpId> successors_;
-  std::vector<OpState> ops_;
   std::size_t ended_ = 0;
 
   PreparedTraffic traffic_;
@@ -168,20 +166,31 @@ class Loop {
   Schedule schedule_;
 };
 
-void Loop::BuildSuccessors() {
+void Loop::BuildOps() {
   const std::size_t n = graph_.op_count();
-  ops_.resize(n);
-  first_successor_.assign(n + 2, 0);
+  ops_.resize(n + 1);
+  std::size_t count = 0;
   for (OpId op = 0; op < n; ++op) {
+    OpState& state = ops_[op];
+    state.duration = graph_.duration(op);
+    state.latency = graph_.latency(op);
+    const PatternId pattern = graph_.pattern(op);
+    if (pattern != kNoPattern && !traffic_.flows(pattern).empty() &&
+        state.duration > state.latency) {
+      state.pattern = pattern;
+    }
     const std::span<const OpId> before = graph_.predecessors(op);
-    ops_[op].waiting = static_cast<std::uint32_t>(before.size());
-    for (const OpId predecessor : before) ++first_successor_[predecessor + 2];
+    state.waiting = static_cast<std::uint32_t>(before.size());
+    count += before.size();
+    for (const OpId predecessor : before) ++ops_[predecessor].first_successor;
   }
-  for (std::size_t i = 2; i < n + 2; ++i) first_successor_[i] += first_successor_[i - 1];
-  successors_.resize(first_successor_[n + 1]);
-  for (OpId op = 0; op < n; ++op) {
+  // Counts become ends, and ends, filled from the back, begins.
+  std::uint32_t end = 0;
+  for (OpState& state : ops_) state.first_successor = end += state.first_successor;
+  successors_.resize(count);
+  for (OpId op = static_cast<OpId>(n); op-- > 0;) {
     for (const OpId predecessor : graph_.predecessors(op)) {
-      successors_[first_successor_[predecessor + 1]++] = op;
+      successors_[--ops_[predecessor].first_successor] = op;
     }
   }
 }
@@ -215,27 +224,26 @@ bool Loop::FindNextInstant() {
 
 void Loop::RunInstant() {
   const std::span<const LinkChange> changes = traffic_.link_changes();
-  const auto event_is_due = [&](Phase phase) {
-    return !events_.empty() && events_.top_time() == now_ &&
-           events_.top().order >> 32 == static_cast<std::uint64_t>(phase);
-  };
   for (;;) {
-    if (!completions_.empty() && completions_.top_time() == now_) {
+    while (!completions_.empty() && completions_.top_time() == now_) {
       EndFlow(completions_.top_slot());
-    } else if (event_is_due(Phase::kNominalEnd)) {
-      ReachNominalEnd(events_.Pop().payload);
-    } else if (next_change_ < changes.size() && changes[next_change_].at <= now_) {
-      ChangeLink(changes[next_change_++]);
-    } else if (!starting_.empty()) {
-      for (const OpId op : starting_) StartFlows(op);
-      starting_.clear();
-    } else if (event_is_due(Phase::kFlowsStart)) {
-      StartFlows(events_.Pop().payload);
-    } else if (rates_stale_) {
-      SolveRates();
-    } else {
-      return;
     }
+    while (!events_.empty() && events_.top_time() == now_) {
+      const RadixHeap<OpId>::Event event = events_.Pop();
+      if (event.order >> 32 == static_cast<std::uint64_t>(Kind::kNominalEnd)) {
+        ReachNominalEnd(event.payload);
+      } else {
+        starting_.push_back(event.payload);
+      }
+    }
+    while (next_change_ < changes.size() && changes[next_change_].at <= now_) {
+      ChangeLink(changes[next_change_++]);
+    }
+    for (const OpId op : starting_) StartFlows(op);
+    starting_.clear();
+    if (!rates_stale_) return;
+    SolveRates();
+    if (completions_.empty() || completions_.top_time() > now_) return;
   }
 }
 
@@ -250,25 +258,28 @@ void Loop::NameStalled() {
 }
 
 void Loop::StartOp(OpId op) {
+  const OpState& state = ops_[op];
   schedule_.start[op] = now_;
-  events_.Push({now_ + graph_.duration(op), OrderOf(Phase::kNominalEnd, op), op});
-  if (!Travels(op)) return;
-  if (graph_.latency(op) == Time{0}) {
+  events_.Push({now_ + state.duration, OrderOf(Kind::kNominalEnd, op), op});
+  if (state.pattern == kNoPattern) return;
+  if (state.latency == Time{0}) {
     starting_.push_back(op);
   } else {
-    events_.Push({now_ + graph_.latency(op), OrderOf(Phase::kFlowsStart, op), op});
+    events_.Push({now_ + state.latency, OrderOf(Kind::kFlowsStart, op), op});
   }
 }
 
 void Loop::EndOp(OpId op) {
   schedule_.end[op] = now_;
   ++ended_;
-  if (ops_[op].mode != Mode::kIdle) {
-    while (ops_[op].first_flow != kNone) RemoveFlow(ops_[op].first_flow);
-    ops_[op].mode = Mode::kIdle;
-    if (!share_from_start_) meetings_.Leave(op);
+  OpState& state = ops_[op];
+  if (state.mode != Mode::kIdle) {
+    while (state.first_flow != kNone) RemoveFlow(state.first_flow);
+    state.mode = Mode::kIdle;
+    if (!share_from_start_) meetings_.Leave(op, state.pattern);
   }
-  for (std::uint32_t i = first_successor_[op]; i < first_successor_[op + 1]; ++i) {
+  const std::uint32_t last = ops_[op + 1].first_successor;
+  for (std::uint32_t i = state.first_successor; i < last; ++i) {
     if (--ops_[successors_[i]].waiting == 0) StartOp(successors_[i]);
   }
 }
@@ -295,20 +306,20 @@ void Loop::StartFlows(OpId op) {
     Share(op);
     return;
   }
-  for (const OpId met : meetings_.Arrive(op)) Share(met);
+  for (const OpId met : meetings_.Arrive(op, ops_[op].pattern)) Share(met);
 }
 
 // Puts an active transfer's flows into the solver with what remains of their bytes.
 void Loop::Share(OpId op) {
-  const PatternId pattern = graph_.pattern(op);
+  OpState& state = ops_[op];
+  const PatternId pattern = state.pattern;
   const double alone_s = alone_.Seconds(pattern);
-  const double nominal_s = Seconds(graph_.duration(op) - graph_.latency(op));
+  const double nominal_s = Seconds(state.duration - state.latency);
   // Within the rounding of a duration to a picosecond, bytes are what the pattern says.
   const double stretch = std::abs(nominal_s - alone_s) <= 1e-12 ? 1 : nominal_s / alone_s;
-  const Time elapsed = now_ - schedule_.start[op] - graph_.latency(op);
-  const std::span<const double> left = alone_.Left(pattern, Seconds(elapsed) / stretch);
+  const Time elapsed = now_ - schedule_.start[op] - state.latency;
+  const std::span<const double> left = alone_.Left(pattern, Seconds(elapsed) / stretch, alone_s);
 
-  OpState& state = ops_[op];
   state.mode = Mode::kShared;
   std::uint32_t number = traffic_.first_flow(pattern);
   for (const PreparedFlow& flow : traffic_.flows(pattern)) {
@@ -361,7 +372,7 @@ void Loop::SolveRates() {
     OpState& state = ops_[flow.op];
     if (!state.disturbed) {
       const std::uint32_t link = sharing_.bottleneck(id);
-      state.disturbed = link != MaxMinSharing::kAtCap && Disturbs(link);
+      state.disturbed = (link != MaxMinSharing::kAtCap && Disturbs(link)) || IsOverWide(flow);
     }
     const std::int64_t rate = sharing_.rate_units(id);
     if (rate == flow.rate) continue;
@@ -403,6 +414,14 @@ bool Loop::Disturbs(std::uint32_t link) {
                       traffic_.all(prepared)[crossing.hop] > traffic_.own(prepared)[crossing.hop]);
   }
   return crowd.disturbs;
+}
+
+// Crosses a link that is wider now than what its transfer was priced with.
+bool Loop::IsOverWide(const FlowRun& flow) const {
+  if (!traffic_.changes(ops_[flow.op].pattern)) return false;
+  const std::span<const std::uint32_t> links = traffic_.links(traffic_.flow(flow.number));
+  return std::any_of(links.begin(), links.end(),
+                     [&](std::uint32_t link) { return factor_[link] > 1; });
 }
 
 }  // namespace

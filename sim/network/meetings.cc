@@ -30,7 +30,7 @@ constexpr std::size_t kMostRemembered = 4096;
 }  // namespace
 
 Meetings::Meetings(const OpGraph& graph, const PreparedTraffic& traffic)
-    : graph_(graph), traffic_(traffic), alone_(graph.op_count(), false) {
+    : traffic_(traffic), alone_(graph.op_count(), false) {
   std::size_t transfers = 0;
   std::size_t crossings = 0;
   for (OpId op = 0; op < graph.op_count(); ++op) {
@@ -44,6 +44,12 @@ Meetings::Meetings(const OpGraph& graph, const PreparedTraffic& traffic)
     return;
   }
   load_.assign(traffic.capacity().size(), -1);
+  for (PatternId id = 0; id < traffic.pattern_count(); ++id) {
+    const std::span<const LinkPeak> peaks = traffic.peaks(id);
+    crowds_itself_.push_back(std::any_of(peaks.begin(), peaks.end(), [&](const LinkPeak& peak) {
+      return peak.most > Limit(peak.link);
+    }));
+  }
   active_count_.assign(traffic.pattern_count(), 0);
   first_active_.assign(traffic.pattern_count(), kNoOp);
   next_active_.assign(graph.op_count(), kNoOp);
@@ -83,34 +89,33 @@ void Meetings::FindNeighbours() {
   first_neighbour_.push_back(static_cast<std::uint32_t>(neighbours_.size()));
 }
 
-std::span<const OpId> Meetings::Arrive(OpId op) {
+std::span<const OpId> Meetings::Arrive(OpId op, PatternId pattern) {
   met_.clear();
   alone_[op] = true;
   if (by_link_) {
-    ArriveByLink(op);
+    ArriveByLink(op, pattern);
   } else {
-    ArriveByPattern(op);
+    ArriveByPattern(op, pattern);
   }
   // What happens on a link that changes is not in the transfer's duration.
-  if (traffic_.changes(graph_.pattern(op))) Stop(op);
+  if (traffic_.changes(pattern)) Stop(op);
   return met_;
 }
 
-void Meetings::Leave(OpId op) {
+void Meetings::Leave(OpId op, PatternId pattern) {
   alone_[op] = false;
-  const PatternId id = graph_.pattern(op);
   if (by_link_) {
-    for (const LinkPeak& peak : traffic_.peaks(id)) {
+    for (const LinkPeak& peak : traffic_.peaks(pattern)) {
       LinkState& link = links_[peak.link];
       link.load -= peak.most;
       if (--link.active == 0) link.alone.clear();
     }
     return;
   }
-  --active_count_[id];
+  --active_count_[pattern];
   const OpId next = next_active_[op];
   const OpId previous = previous_active_[op];
-  (previous == kNoOp ? first_active_[id] : next_active_[previous]) = next;
+  (previous == kNoOp ? first_active_[pattern] : next_active_[previous]) = next;
   if (next != kNoOp) previous_active_[next] = previous;
 }
 
@@ -120,8 +125,8 @@ void Meetings::Stop(OpId op) {
   met_.push_back(op);
 }
 
-void Meetings::ArriveByLink(OpId op) {
-  for (const LinkPeak& peak : traffic_.peaks(graph_.pattern(op))) {
+void Meetings::ArriveByLink(OpId op, PatternId pattern) {
+  for (const LinkPeak& peak : traffic_.peaks(pattern)) {
     LinkState& link = links_[peak.link];
     link.load += peak.most;
     ++link.active;
@@ -139,14 +144,13 @@ void Meetings::ArriveByLink(OpId op) {
   }
 }
 
-void Meetings::ArriveByPattern(OpId op) {
-  const PatternId id = graph_.pattern(op);
-  const std::vector<PatternId>& meeting = PatternsThatMeet(id);
-  ++active_count_[id];
-  next_active_[op] = first_active_[id];
+void Meetings::ArriveByPattern(OpId op, PatternId pattern) {
+  const std::vector<PatternId>& meeting = PatternsThatMeet(pattern);
+  ++active_count_[pattern];
+  next_active_[op] = first_active_[pattern];
   previous_active_[op] = kNoOp;
-  if (first_active_[id] != kNoOp) previous_active_[first_active_[id]] = op;
-  first_active_[id] = op;
+  if (first_active_[pattern] != kNoOp) previous_active_[first_active_[pattern]] = op;
+  first_active_[pattern] = op;
   for (const PatternId met : meeting) {
     for (OpId other = first_active_[met]; other != kNoOp; other = next_active_[other]) Stop(other);
   }
@@ -166,6 +170,7 @@ const std::vector<PatternId>& Meetings::PatternsThatMeet(PatternId arriving) {
     work += traffic_.peaks(id).size();
   }
   meeting_.clear();
+  if (key.size() == 1 && !crowds_itself_[arriving]) return meeting_;
   if (work < kWorthRemembering) {
     FindMeeting(arriving, &meeting_);
     return meeting_;

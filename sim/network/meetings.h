@@ -17,10 +17,10 @@ class Meetings {
  public:
   Meetings(const OpGraph& graph, const PreparedTraffic& traffic);
 
-  // The op's flows begin. Returns the ops that stop being alone, maybe itself among them; valid
+  // The op's flows, those of `pattern`, begin. Returns the ops that stop being alone, maybe itself among them; valid
   // until the next call.
-  std::span<const OpId> Arrive(OpId op);
-  void Leave(OpId op);
+  std::span<const OpId> Arrive(OpId op, PatternId pattern);
+  void Leave(OpId op, PatternId pattern);
 
  private:
   __extension__ using WideInt = __int128;  // sums of many peaks of 2^52
@@ -29,8 +29,8 @@ class Meetings {
   static constexpr int kFitBits = 30;
 
   void FindNeighbours();
-  void ArriveByPattern(OpId op);
-  void ArriveByLink(OpId op);
+  void ArriveByPattern(OpId op, PatternId pattern);
+  void ArriveByLink(OpId op, PatternId pattern);
   const std::vector<PatternId>& PatternsThatMeet(PatternId arriving);
   void FindMeeting(PatternId arriving, std::vector<PatternId>* meeting);
   void Stop(OpId op);
@@ -39,7 +39,6 @@ class Meetings {
     return WideInt{traffic_.most(link)} + (traffic_.most(link) >> kFitBits);
   }
 
-  const OpGraph& graph_;
   const PreparedTraffic& traffic_;
   bool by_link_ = true;
   std::vector<bool> alone_;  // by op
@@ -56,6 +55,7 @@ class Meetings {
   // By pattern.
   std::vector<std::uint32_t> first_neighbour_;
   std::vector<PatternId> neighbours_;                // with a common link, itself included
+  std::vector<bool> crowds_itself_;                  // by pattern: stands for transfers that meet
   std::vector<std::uint32_t> active_count_;          // by pattern: small enough to stay in cache
   std::vector<OpId> first_active_;                   // by pattern
   std::vector<OpId> next_active_, previous_active_;  // by op

@@ -149,12 +149,171 @@ TEST_CASE("random flows: equal to plain water-filling, and the certificate holds
   }
 }
 
-TEST_CASE("flows that come and go: after every change the local update is the global solution") {
+TEST_CASE("a flow of multiplicity k is k flows, to the bit") {
+  Random random(3);
+  for (int trial = 0; trial < 300; ++trial) {
+    // `copies` of a random system, each with links of its own beside those common to all.
+    const std::uint32_t copies = 1 + random() % 6;
+    std::vector<double> capacity(1 + random() % 6);
+    std::vector<bool> common(capacity.size());
+    for (std::size_t link = 0; link < capacity.size(); ++link) {
+      capacity[link] = 1 + random() % 100;
+      common[link] = random() % 2 == 0;
+    }
+    const auto links = static_cast<std::uint32_t>(capacity.size());
+    std::vector<double> unfolded_capacity;
+    for (std::uint32_t copy = 0; copy < copies; ++copy) {
+      unfolded_capacity.insert(unfolded_capacity.end(), capacity.begin(), capacity.end());
+    }
+    std::vector<SharingFlow> folded(1 + random() % 12), unfolded;
+    for (SharingFlow& flow : folded) {
+      flow = RandomFlow(random, links);
+      for (const std::uint32_t link : flow.links) {
+        flow.multiplicity.push_back(common[link] ? copies : 1);
+      }
+      for (std::uint32_t copy = 0; copy < copies; ++copy) {
+        SharingFlow one = flow;
+        one.multiplicity.clear();
+        for (std::uint32_t& link : one.links) link += common[link] ? 0 : copy * links;
+        unfolded.push_back(one);
+      }
+    }
+    const std::vector<double> rates = MaxMinRates(capacity, folded);
+    const std::vector<double> expected = MaxMinRates(unfolded_capacity, unfolded);
+    for (std::size_t f = 0; f < unfolded.size(); ++f) REQUIRE(rates[f / copies] == expected[f]);
+    std::string why;
+    REQUIRE_MESSAGE(IsMaxMinFair(capacity, folded, rates, 1e-9, &why), why);
+    if (copies == 1) continue;
+    // The certificate counts multiplicities: the rates of one copy alone are too much for the links
+    // in common, if there are any that bind.
+    for (SharingFlow& flow : folded) flow.multiplicity.assign(flow.links.size(), 1);
+    const std::vector<double> one = MaxMinRates(capacity, folded);
+    if (one == rates) continue;
+    CHECK_FALSE(IsMaxMinFair(capacity, folded, rates, 1e-9));
+  }
+}
+
+TEST_CASE("whole units: no link carries more than it can, to the unit, and sums are exact") {
+  Random random(4);
+  for (int trial = 0; trial < 200; ++trial) {
+    std::vector<double> capacity(1 + random() % 8);
+    for (double& c : capacity) c = (1 + random() % 1000) / 7.0;
+    const RateScale scale(Widest(capacity));
+    MaxMinSharing sharing(capacity);
+    std::vector<SharingFlow> flows(1 + random() % 60);
+    std::vector<std::int64_t> load(capacity.size(), 0);
+    for (SharingFlow& flow : flows) {
+      flow = RandomFlow(random, static_cast<std::uint32_t>(capacity.size()));
+      flow.weight = (1 + random() % 100) / 8.0;
+      sharing.Add(flow.links, flow.weight, flow.cap_bytes_per_s);
+    }
+    sharing.Solve();
+    for (MaxMinSharing::FlowId f = 0; f < flows.size(); ++f) {
+      for (const std::uint32_t link : flows[f].links) load[link] += sharing.rate_units(f);
+    }
+    for (std::size_t link = 0; link < capacity.size(); ++link) {
+      REQUIRE(load[link] <= scale.Units(capacity[link]));
+    }
+  }
+}
+
+TEST_CASE("a unit is a power of two: 2^50 to 2^51 of them are the widest link") {
+  for (const double widest : {1.0, 3e-9, 50e9, 1.8e12, 4.7e18}) {
+    const RateScale scale(widest);
+    CHECK(scale.Units(widest) >= std::int64_t{1} << 50);
+    CHECK(scale.Units(widest) <= std::int64_t{1} << 51);
+    CHECK(RateScale(2 * widest).Units(2 * widest) == scale.Units(widest));
+    CHECK(scale.BytesPerSecond(scale.Units(widest)) == doctest::Approx(widest).epsilon(1e-14));
+    CHECK(scale.Units(widest * 1e-30) == 1);  // nothing that moves is rounded to a standstill
+    CHECK(scale.Units(0) == 0);
+  }
+}
+
+TEST_CASE(
+    "of several links that limit a flow at one level, the bottleneck is the first on its way") {
+  const std::vector<double> capacity{10, 10, 20};
+  for (const Links& way : {Links{0, 1}, Links{1, 0}, Links{2, 1, 0}}) {
+    MaxMinSharing sharing(capacity);
+    const auto crossing = sharing.Add(way, 1, kNoCap);
+    sharing.Add(Links{0}, 1, kNoCap);
+    sharing.Add(Links{1}, 1, kNoCap);
+    sharing.Solve();
+    CHECK(sharing.rate(crossing) == 5);
+    CHECK(sharing.bottleneck(crossing) == (way[0] == 2 ? way[1] : way[0]));
+  }
+  // A cap at that level comes first.
+  MaxMinSharing sharing(capacity);
+  const auto capped = sharing.Add(Links{0}, 1, 5);
+  const auto other = sharing.Add(Links{0}, 1, kNoCap);
+  sharing.Solve();
+  CHECK(sharing.bottleneck(capped) == MaxMinSharing::kAtCap);
+  CHECK(sharing.bottleneck(other) == 0);
+  CHECK(sharing.rate(other) == 5);
+}
+
+TEST_CASE("capacities that change: a link that is down stops its flows, others take what is free") {
+  MaxMinSharing sharing(std::vector<double>{10, 10});
+  const auto both = sharing.Add(Links{0, 1}, 1, kNoCap);
+  const auto first = sharing.Add(Links{0}, 1, kNoCap);
+  const auto second = sharing.Add(Links{1}, 1, kNoCap);
+  sharing.Solve();
+  CHECK(sharing.rate(both) == 5);
+  sharing.SetCapacity(1, 0);
+  sharing.Solve();
+  CHECK(sharing.rate(both) == 0);
+  CHECK(sharing.bottleneck(both) == 1);
+  CHECK(sharing.rate(first) == 10);
+  CHECK(sharing.rate(second) == 0);
+  sharing.SetCapacity(1, 4);
+  sharing.Solve();
+  CHECK(sharing.rate(both) == 2);
+  CHECK(sharing.rate(first) == 8);
+  CHECK(sharing.rate(second) == 2);
+}
+
+TEST_CASE("epsilon: rates stay within what a link can carry, near the fair ones, at less work") {
+  Random random(5);
+  std::size_t exact_work = 0, coarse_work = 0;
+  const std::vector<double> capacity(40, 100);
+  MaxMinSharing exact(capacity), coarse(capacity, 0.02);
+  std::vector<MaxMinSharing::FlowId> ids;
+  std::vector<Links> ways;
+  for (int step = 0; step < 2000; ++step) {
+    if (ids.size() >= 150) {
+      const std::size_t victim = random() % ids.size();
+      exact.Remove(ids[victim]);
+      coarse.Remove(ids[victim]);
+      ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(victim));
+      ways.erase(ways.begin() + static_cast<std::ptrdiff_t>(victim));
+    }
+    const std::uint32_t a = random() % 40, b = (a + 1 + random() % 39) % 40;
+    ids.push_back(exact.Add(Links{a, b}, 1, kNoCap));
+    ways.push_back({a, b});
+    REQUIRE(coarse.Add(Links{a, b}, 1, kNoCap) == ids.back());
+    exact_work += exact.Solve().size();
+    coarse_work += coarse.Solve().size();
+    std::vector<double> load(40, 0);
+    double exact_sum = 0, coarse_sum = 0;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      REQUIRE(coarse.rate(ids[i]) > 0);
+      for (const std::uint32_t link : ways[i]) load[link] += coarse.rate(ids[i]);
+      exact_sum += exact.rate(ids[i]);
+      coarse_sum += coarse.rate(ids[i]);
+    }
+    for (const double l : load) REQUIRE(l <= 100);
+    REQUIRE(std::abs(coarse_sum / exact_sum - 1) < 0.02);
+  }
+  CHECK(coarse_work < exact_work * 3 / 4);
+}
+
+TEST_CASE(
+    "flows that come and go, links that change: after every change the local update is the global "
+    "solution") {
   Random random(2);
   for (int trial = 0; trial < 60; ++trial) {
     std::vector<double> capacity(4 + random() % 30);
     for (double& c : capacity) c = 1 + random() % 100;
-    MaxMinSharing sharing(capacity);
+    MaxMinSharing sharing(capacity, RateScale(100), 0);
     std::vector<MaxMinSharing::FlowId> ids;
     std::vector<SharingFlow> flows;
     for (int step = 0; step < 120; ++step) {
@@ -168,7 +327,13 @@ TEST_CASE("flows that come and go: after every change the local update is the gl
           }
           if (random() % 2 == 0) flow.weight = 1 + random() % 3;
           if (random() % 3 == 0) flow.cap_bytes_per_s = 1 + random() % 20;
-          ids.push_back(sharing.Add(flow.links, flow.weight, flow.cap_bytes_per_s));
+          if (random() % 3 == 0) {
+            for (std::size_t i = 0; i < flow.links.size(); ++i) {
+              flow.multiplicity.push_back(1 + random() % 4);
+            }
+          }
+          ids.push_back(
+              sharing.Add(flow.links, flow.weight, flow.cap_bytes_per_s, flow.multiplicity));
           flows.push_back(flow);
         } else {
           const std::size_t victim = random() % ids.size();
@@ -176,6 +341,11 @@ TEST_CASE("flows that come and go: after every change the local update is the gl
           ids.erase(ids.begin() + victim);
           flows.erase(flows.begin() + victim);
         }
+      }
+      if (random() % 4 == 0) {
+        const auto link = static_cast<MaxMinSharing::LinkId>(random() % capacity.size());
+        capacity[link] = random() % 5 == 0 ? 0 : 1 + random() % 100;
+        sharing.SetCapacity(link, capacity[link]);
       }
       std::vector<double> before;
       for (const auto id : ids) before.push_back(sharing.rate(id));
