@@ -300,7 +300,17 @@ std::vector<CollectiveAlgorithm> Candidates(const Question& q) {
                                    [](const GroupShape& shape) { return shape.SeveralDomains(); });
   if (q.kind != CollectiveKind::kAllReduce || !between) return candidates;
   candidates.push_back(CollectiveAlgorithm::kTree);
-  if (applies(CollectiveAlgorithm::kNvls)) candidates.push_back(CollectiveAlgorithm::kNvls);
+  // NCCL has NVLS between domains where a domain is one node: not on NVLinks that join nodes
+  // (src/graph/tuning.cc: "MNNVL: NVLS not yet supported").
+  const bool one_node = std::all_of(q.shapes.begin(), q.shapes.end(), [&](const GroupShape& shape) {
+    return std::all_of(shape.domains.begin(), shape.domains.end(), [&](const auto& domain) {
+      return std::all_of(domain.begin(), domain.end(), [&](int gpu) {
+        return q.cluster.NodeOf(gpu) == q.cluster.NodeOf(domain.front());
+      });
+    });
+  });
+  if (one_node && applies(CollectiveAlgorithm::kNvls))
+    candidates.push_back(CollectiveAlgorithm::kNvls);
   if (q.options.sharp && applies(CollectiveAlgorithm::kSharp))
     candidates.push_back(CollectiveAlgorithm::kSharp);
   return candidates;
