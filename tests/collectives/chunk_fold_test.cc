@@ -75,7 +75,7 @@ TEST_CASE("folded is unfolded, bit for bit: healthy, with one slow link, with br
     CHECK(with_broken.verified);
     MESSAGE(c.name, ": ", c.program.lanes.size(), " lanes; classes: healthy ", healthy.lane_classes,
             ", one slow link ", with_slow.lane_classes, ", broken NICs ", with_broken.lane_classes,
-            with_broken.contended ? " (contended)" : "");
+            std::string(with_broken.contended ? " (contended)" : ""));
   }
 }
 

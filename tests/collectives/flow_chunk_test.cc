@@ -93,6 +93,14 @@ struct Job {
 
 double FlowSeconds(const std::vector<Job>& jobs, const Cluster& cluster, const Fabric& fabric) {
   OpGraph graph;
+  if (jobs.size() == 1) {
+    // The event loop takes the duration of a transfer that meets no other as given, whatever the
+    // fabric has; here the fabric is not the one that was priced.
+    const CollectiveCost cost =
+        PriceCollective(jobs[0].kind, jobs[0].bytes, {jobs[0].group}, cluster, Unmeasured(),
+                        {.algorithm = jobs[0].algorithm});
+    return cost.latency_s + AloneSeconds(fabric, cost.pattern);
+  }
   for (const Job& job : jobs) {
     const CollectiveCost cost = PriceCollective(job.kind, job.bytes, {job.group}, cluster,
                                                 Unmeasured(), {.algorithm = job.algorithm});
@@ -138,49 +146,45 @@ TEST_CASE("disturbed, the flow level is off by as much as the handbook says") {
   for (const int id : cluster.Route(8, 16)) {
     if (cluster.links()[id].kind == LinkKind::kNetwork) slow.capacity_bytes_per_s[id] /= 2;
   }
-  cases.push_back({"a ring with one link at half rate", {ring}, cluster, slow, -0.5, 0.5});
+  cases.push_back({"a ring with one link at half rate", {ring}, cluster, slow, -0.02, 0.02});
   cases.push_back({"a tree with one link at half rate",
                    {{Algorithm::kTree, Kind::kAllReduce, S, rail}},
                    cluster,
                    slow,
-                   -0.5,
-                   0.5});
+                   -0.02,
+                   0.02});
   cases.push_back({"a tree beside a ring",
                    {ring, {Algorithm::kTree, Kind::kAllReduce, S, rail}},
                    cluster,
                    fabric,
-                   -0.5,
-                   0.5});
+                   -0.01,
+                   0.01});
   cases.push_back({"halving-doubling beside a ring",
                    {ring, {Algorithm::kHalvingDoubling, Kind::kAllReduce, S, rail}},
                    cluster,
                    fabric,
-                   -0.5,
-                   0.5});
+                   0.04,
+                   0.08});
   cases.push_back({"two levels beside a ring on one rail",
                    {{Algorithm::kHierarchical, Kind::kAllReduce, 8 * S, Range(0, 64)}, ring},
                    cluster,
                    fabric,
-                   -0.5,
-                   0.5});
+                   -0.19,
+                   -0.13});
   cases.push_back({"all-to-all beside a ring",
                    {ring, {Algorithm::kDirect, Kind::kAllToAll, S, rail}},
                    cluster,
                    fabric,
-                   -0.5,
-                   0.5});
+                   -0.02,
+                   0.02});
   JsonDocument document = OpenCluster("1024xh100-ndr", ".");
-  ApplyOverride(&document, "fabric.oversubscription=3");
+  ApplyOverride(&document, "fabric.oversubscription=4");
   const Cluster thin = ReadCluster(document);
   std::vector<Job> many;
   for (int g = 0; g < 32; ++g)
-    many.push_back({Algorithm::kRing,
-                    Kind::kAllReduce,
-                    S,
-                    {8 * g, 8 * (g + 48), 8 * (g + 96 > 127 ? g : g + 96)}});
-  std::erase_if(many, [](const Job& job) { return job.group[2] == job.group[0]; });
+    many.push_back({Algorithm::kRing, Kind::kAllReduce, S, Range(8 * g, 4, 8 * 32)});
   cases.push_back(
-      {"rings across an oversubscribed fat tree", many, thin, FabricOf(thin), -0.5, 0.5});
+      {"rings across an oversubscribed fat tree", many, thin, FabricOf(thin), -0.01, 0.01});
 
   for (const Case& c : cases) {
     CAPTURE(c.name);
@@ -190,6 +194,43 @@ TEST_CASE("disturbed, the flow level is off by as much as the handbook says") {
             100 * (flow / chunk - 1), " %");
     CHECK(flow / chunk - 1 > c.least);
     CHECK(flow / chunk - 1 < c.most);
+  }
+}
+
+TEST_CASE("an all-to-all without a plan: messages that share fairly end with the busiest port") {
+  // Shares in proportion to the bytes end together at the busiest port, the least that any schedule
+  // takes. Fair shares (max-min) end the short messages first, but keep that port busy too.
+  const Cluster cluster = Named("64xh100-ndr");
+  const RankGroup rail = Range(0, 8, 8);
+  const std::size_t n = rail.size();
+  struct Case {
+    std::string name;
+    std::vector<double> bytes;
+    double most;  // of fair / planned - 1
+  };
+  std::vector<double> incast(n * n, 0), skewed(n * n, 32e6), random(n * n);
+  std::uint64_t state = 11;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (i > 0) incast[i * n] = 32e6;
+    skewed[i * n] = 128e6;  // an expert that all like
+    for (std::size_t j = 0; j < n; ++j) {
+      state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+      random[i * n + j] = static_cast<double>(state >> 39);
+    }
+  }
+  for (const Case& c : {Case{"incast", incast, 1e-3}, Case{"one popular expert", skewed, 1e-3},
+                        Case{"random shares", random, 1e-3}}) {
+    const CollectiveCost flow = PriceAllToAllV(c.bytes, rail, cluster, Unmeasured(), {});
+    ChunkProgram program = BuildAllToAllVChunks(c.bytes, rail, cluster, Unmeasured(), {});
+    for (ChunkLane& lane : program.lanes) lane.cap_bytes_per_s = 0;
+    const ChunkRun fair = RunChunks(program, Fold::kVerify);
+    CHECK(fair.verified);
+    CHECK(fair.contended);
+    const double later = Seconds(fair.makespan) / flow.seconds - 1;
+    MESSAGE(c.name, ": flow ", flow.seconds * 1e3, " ms, fair ", Seconds(fair.makespan) * 1e3,
+            " ms, ", 100 * (flow.seconds / Seconds(fair.makespan) - 1), " %");
+    CHECK(later > -1e-3);
+    CHECK(later < c.most);
   }
 }
 
