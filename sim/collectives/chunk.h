@@ -69,7 +69,7 @@ Time TransmissionTime(double bytes, double bytes_per_s);
 // Where a measured envelope decides, the steps of a ring (all-to-all: of the direct algorithm)
 // whose latency and rate are scaled so that the whole takes the measured time. Lanes share each
 // link of a stage in proportion to their bytes, as a library plans its channels, so a program alone
-// never contends with itself. E0560, E0562. O(lanes · hops).
+// never contends with itself. E0340 longer than ten days, E0560, E0562. O(lanes · hops).
 ChunkProgram BuildChunks(CollectiveKind kind, double bytes, const RankGroup& group,
                          const Cluster& cluster, const Profile& profile,
                          const CollectiveOptions& options);
@@ -107,7 +107,8 @@ struct ExpandedChunks {
   std::vector<OpId> entry, exit;
 };
 // Appends; the graph must not be finished yet. A lane is a stream of transfers, with an op before
-// each for its latency. The pattern's links are the cluster's. O(items + waits).
+// each for its latency. The pattern's links are the cluster's. E0341 more than 50 million items.
+// O(items + waits).
 ExpandedChunks ExpandChunks(const ChunkProgram& program, OpGraph* graph);
 
 }  // namespace aurum

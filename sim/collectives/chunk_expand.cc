@@ -2,17 +2,32 @@
 #include <cassert>
 #include <limits>
 #include <map>
+#include <string>
 
 #include "sim/collectives/chunk.h"
 #include "sim/collectives/chunk_share.h"
+#include "sim/core/diagnostic.h"
 
 namespace aurum {
 
 // An item is a transfer on its lane's stream; the engine's own latency stage would hold the stream,
 // so an item that has latency gets an op of that duration before it, on a stream of its own.
 
+namespace {
+
+constexpr std::uint64_t kMostItems = 50'000'000;
+
+}  // namespace
+
 ExpandedChunks ExpandChunks(const ChunkProgram& program, OpGraph* graph) {
   assert(program.crossings.empty());
+  if (program.ItemCount() > kMostItems) {
+    ThrowInput(341,
+               "the steps of this collective are " +
+                   std::to_string(program.ItemCount() / 1'000'000) +
+                   " million, too many to simulate one by one in a plan",
+               "--level flow, or fewer ranks or bytes", ExitCode::kInfeasible);
+  }
   ExpandedChunks expanded;
   for (const ChunkLane& lane : program.lanes) {
     for (const int rank : {lane.src, lane.dst}) {

@@ -9,7 +9,9 @@
 namespace aurum {
 namespace {
 
-constexpr std::uint32_t kFree = 0xffffffffU;
+constexpr std::uint32_t kNoLoad = 0xffffffffU;
+// Of the cluster's links, the share whose use makes a table of all of them pay.
+constexpr std::size_t kTableAt = 16;
 
 std::size_t Spread(std::uint64_t key) {
   key *= 0x9e3779b97f4a7c15ULL;
@@ -19,25 +21,24 @@ std::size_t Spread(std::uint64_t key) {
 }  // namespace
 
 std::uint32_t KeyNumbers::Of(std::uint64_t key, bool* fresh) {
-  if (2 * (keys_.size() + 1) > slots_.size()) Grow();
+  if (2 * (count_ + std::size_t{1}) > slots_.size()) Grow();
   const std::size_t mask = slots_.size() - 1;
   std::size_t i = Spread(key) & mask;
-  while (slots_[i] != kFree && keys_[slots_[i]] != key) i = (i + 1) & mask;
-  *fresh = slots_[i] == kFree;
-  if (*fresh) {
-    slots_[i] = static_cast<std::uint32_t>(keys_.size());
-    keys_.push_back(key);
-  }
-  return slots_[i];
+  while (slots_[i].number != kFree && slots_[i].key != key) i = (i + 1) & mask;
+  *fresh = slots_[i].number == kFree;
+  if (*fresh) slots_[i] = {key, count_++};
+  return slots_[i].number;
 }
 
 void KeyNumbers::Grow() {
-  slots_.assign(std::max<std::size_t>(64, 2 * slots_.size()), kFree);
+  std::vector<Slot> old(std::max<std::size_t>(64, 4 * slots_.size()));
+  old.swap(slots_);
   const std::size_t mask = slots_.size() - 1;
-  for (std::uint32_t number = 0; number < keys_.size(); ++number) {
-    std::size_t i = Spread(keys_[number]) & mask;
-    while (slots_[i] != kFree) i = (i + 1) & mask;
-    slots_[i] = number;
+  for (const Slot& slot : old) {
+    if (slot.number == kFree) continue;
+    std::size_t i = Spread(slot.key) & mask;
+    while (slots_[i].number != kFree) i = (i + 1) & mask;
+    slots_[i] = slot;
   }
 }
 
@@ -75,6 +76,32 @@ void WirePlan::Add(const Wire& wire, int phase) {
   AddPath(route, wire.bytes, phase);
 }
 
+std::uint32_t WirePlan::LoadOf(int link, int phase) {
+  if (!load_of_link_.empty() && phase == 0) {
+    std::uint32_t& at = load_of_link_[static_cast<std::size_t>(link)];
+    if (at == kNoLoad) {
+      at = static_cast<std::uint32_t>(loads_.size());
+      loads_.push_back({link, phase, 0, 0});
+    }
+    return at;
+  }
+  bool fresh = false;
+  const std::uint32_t number = numbers_.Of(
+      (static_cast<std::uint64_t>(phase) << 32) | static_cast<std::uint32_t>(link), &fresh);
+  if (fresh) {
+    load_of_number_.push_back(static_cast<std::uint32_t>(loads_.size()));
+    loads_.push_back({link, phase, 0, 0});
+    if (load_of_link_.empty() && loads_.size() > cluster_->links().size() / kTableAt) {
+      load_of_link_.assign(cluster_->links().size(), kNoLoad);
+      for (std::size_t at = 0; at < loads_.size(); ++at) {
+        if (loads_[at].phase == 0)
+          load_of_link_[static_cast<std::size_t>(loads_[at].link)] = static_cast<std::uint32_t>(at);
+      }
+    }
+  }
+  return load_of_number_[number];
+}
+
 void WirePlan::AddPath(std::span<const int> links, double bytes, int phase) {
   double latency_s = 0;
   bool network = false;
@@ -82,10 +109,7 @@ void WirePlan::AddPath(std::span<const int> links, double bytes, int phase) {
     const Link& link = cluster_->links()[id];
     latency_s += link.latency_s;
     network = network || link.kind == LinkKind::kNetwork;
-    bool fresh = false;
-    const std::uint32_t at = numbers_.Of(
-        (static_cast<std::uint64_t>(phase) << 32) | static_cast<std::uint32_t>(id), &fresh);
-    if (fresh) loads_.push_back({id, phase, 0, 0});
+    const std::uint32_t at = LoadOf(id, phase);
     loads_[at].bytes += bytes;
     ++loads_[at].users;
     hops_.push_back(at);

@@ -32,9 +32,14 @@ class KeyNumbers {
   std::uint32_t Of(std::uint64_t key, bool* fresh);
 
  private:
+  static constexpr std::uint32_t kFree = 0xffffffffU;
+  struct Slot {
+    std::uint64_t key = 0;
+    std::uint32_t number = kFree;
+  };
   void Grow();
-  std::vector<std::uint64_t> keys_;
-  std::vector<std::uint32_t> slots_;  // kFree or the number of the key that hashes here
+  std::vector<Slot> slots_;
+  std::uint32_t count_ = 0;
 };
 
 // Wires of one or more groups on their routes, and what they put on each link. Phases come one
@@ -99,8 +104,14 @@ class WirePlan {
   std::vector<bool> network_, crosses_;
   std::vector<std::size_t> first_hop_{0}, first_of_group_{0};
   std::vector<std::uint32_t> hops_;  // indices of loads_
+  std::uint32_t LoadOf(int link, int phase);
+
   std::vector<Load> loads_;
-  KeyNumbers numbers_;
+  KeyNumbers numbers_;                         // of (phase, link)
+  std::vector<std::uint32_t> load_of_number_;  // by number: index of loads_
+  // Once a good part of the cluster's links is used, those of phase 0 by link: a table of all links
+  // is then worth its while. Empty before.
+  std::vector<std::uint32_t> load_of_link_;
   int phases_ = 0;
 };
 

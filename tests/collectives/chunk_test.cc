@@ -15,11 +15,11 @@ namespace {
 
 TEST_CASE("the textbook's ring: 2 (N - 1) (S / N / rate + latency), to the picosecond") {
   // N, and what 1 GiB over 50e9 B/s at 500 ns a hop takes.
-  const std::vector<std::pair<int, std::int64_t>> known = {{8, 37'587'963'840},
-                                                           {64, 42'341'584'320},
-                                                           {256, 43'036'901'040},
-                                                           {512, 43'376'786'870},
-                                                           {1024, 43'930'729'920}};
+  const std::vector<std::pair<int, std::int64_t>> known = {{8, 37'587'964'000},
+                                                           {64, 42'341'584'000},
+                                                           {256, 43'036'901'000},
+                                                           {512, 43'376'787'000},
+                                                           {1024, 43'930'730'000}};
   for (const auto& [ranks, rounded] : known) {
     CAPTURE(ranks);
     const ChunkProgram ring =
@@ -34,8 +34,7 @@ TEST_CASE("the textbook's ring: 2 (N - 1) (S / N / rate + latency), to the picos
       CHECK(run.lane_classes == (fold == Fold::kOff ? static_cast<std::size_t>(ranks) : 1));
       CHECK_FALSE(run.contended);
       CHECK(run.verified);
-      (void)rounded;
-      CHECK(std::abs(run.makespan.ps - rounded) < 1'000'000);
+      CHECK(std::abs(run.makespan.ps - rounded) <= 500);
     }
   }
 }

@@ -12,18 +12,10 @@
 
 #include "sim/network/event_loop.h"
 #include "sim/network/max_min.h"
+#include "tests/collectives/fixtures.h"
 
 namespace aurum {
 namespace {
-
-Cluster Named(const std::string& name) { return ReadCluster(OpenCluster(name, ".")); }
-
-Fabric FabricOf(const Cluster& cluster) {
-  Fabric fabric;
-  for (const Link& link : cluster.links())
-    fabric.capacity_bytes_per_s.push_back(link.bandwidth_bytes_per_s);
-  return fabric;
-}
 
 // A profile whose envelopes are round numbers: a all-gather line of `latency` and `busbw` per size.
 Profile RoundProfile(double compute_capability = 9.0) {
@@ -44,12 +36,6 @@ Profile RoundProfile(double compute_capability = 9.0) {
   return profile;
 }
 
-RankGroup Range(int first, int count, int stride = 1) {
-  RankGroup group;
-  for (int i = 0; i < count; ++i) group.push_back(first + i * stride);
-  return group;
-}
-
 // All GPUs, split into groups whose members are `stride` apart.
 std::vector<RankGroup> Strided(int gpus, int size, int stride) {
   std::vector<RankGroup> groups;
@@ -59,38 +45,11 @@ std::vector<RankGroup> Strided(int gpus, int size, int stride) {
   return groups;
 }
 
-// The flows of a pattern with nobody else, solved anew whenever one ends.
-double AloneSeconds(const Cluster& cluster, const TrafficPattern& pattern) {
-  const Fabric fabric = FabricOf(cluster);
-  std::vector<double> left;
-  for (const Flow& flow : pattern.flows) left.push_back(flow.bytes);
-  double now = 0;
-  for (;;) {
-    std::vector<SharingFlow> flows;
-    std::vector<std::size_t> open;
-    for (std::size_t f = 0; f < left.size(); ++f) {
-      if (left[f] <= 0) continue;
-      flows.push_back(
-          {pattern.flows[f].links, pattern.flows[f].weight, pattern.flows[f].cap_bytes_per_s});
-      open.push_back(f);
-    }
-    if (open.empty()) return now;
-    const std::vector<double> rates = MaxMinRates(fabric.capacity_bytes_per_s, flows);
-    double step = kNoCap;
-    for (std::size_t i = 0; i < open.size(); ++i) step = std::min(step, left[open[i]] / rates[i]);
-    for (std::size_t i = 0; i < open.size(); ++i) {
-      left[open[i]] -= rates[i] * step;
-      if (left[open[i]] <= 1e-9 * pattern.flows[open[i]].bytes) left[open[i]] = 0;
-    }
-    now += step;
-  }
-}
-
 // With nobody else: `seconds` is latency + the flows by max-min, and the event loop ends there to
 // the picosecond.
 void CheckPattern(const Cluster& cluster, const CollectiveCost& cost) {
   REQUIRE(cost.seconds > 0);
-  CHECK(cost.latency_s + AloneSeconds(cluster, cost.pattern) ==
+  CHECK(cost.latency_s + AloneSeconds(FabricOf(cluster), cost.pattern) ==
         doctest::Approx(cost.seconds).epsilon(1e-9));
   OpGraph graph;
   const Time duration = TimeFromSeconds(cost.seconds);
@@ -114,13 +73,9 @@ std::map<int, double> Loads(const Cluster& cluster, const TrafficPattern& patter
   return loads;
 }
 
-const std::vector<CollectiveKind> kKinds = {
-    CollectiveKind::kAllReduce, CollectiveKind::kAllGather, CollectiveKind::kReduceScatter,
-    CollectiveKind::kAllToAll,  CollectiveKind::kBroadcast, CollectiveKind::kSendRecv};
-
 TEST_CASE("a group of one moves nothing") {
   const Cluster node = Named("8xh100-hgx");
-  for (const CollectiveKind kind : kKinds) {
+  for (const CollectiveKind kind : kAllKinds) {
     const CollectiveCost cost = PriceCollective(kind, 1e9, {{0}, {3}}, node, RoundProfile(), {});
     CHECK(cost.seconds == 0);
     CHECK(cost.pattern.flows.empty());
@@ -414,7 +369,7 @@ TEST_CASE(
     CAPTURE(name);
     const Cluster cluster = Named(name);
     const Cluster faster = cluster.WithScaledLinks(2, 2, 2);
-    for (const CollectiveKind kind : kKinds) {
+    for (const CollectiveKind kind : kAllKinds) {
       CAPTURE(CollectiveName(kind));
       double before = 0;
       for (const double bytes : {0.0, 1.0, 4096.0, 1e6, 1e8}) {
