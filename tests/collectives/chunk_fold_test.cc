@@ -10,6 +10,7 @@
 #include "sim/collectives/chunk_share.h"
 #include "sim/network/event_loop.h"
 #include "tests/collectives/fixtures.h"
+#include "tests/support/shared.h"
 
 namespace aurum {
 namespace {
@@ -77,6 +78,55 @@ TEST_CASE("folded is unfolded, bit for bit: healthy, with one slow link, with br
             ", one slow link ", with_slow.lane_classes, ", broken NICs ", with_broken.lane_classes,
             std::string(with_broken.contended ? " (contended)" : ""));
   }
+}
+
+TEST_CASE("a thousand GPUs with one in a hundred NICs broken: what still folds, folds exactly") {
+  const Cluster cluster = Named("1024xh100-ndr");
+  struct Large {
+    std::string name;
+    Algorithm algorithm;
+    Kind kind;
+    RankGroup group;
+    std::size_t healthy;  // classes
+  };
+  for (const Large& c :
+       {Large{"ring on a rail", Algorithm::kRing, Kind::kAllReduce, Range(0, 128, 8), 0},
+        Large{"three levels", Algorithm::kHierarchical3, Kind::kAllReduce, Range(0, 1024), 5},
+        Large{"direct on a rail", Algorithm::kDirect, Kind::kAllToAll, Range(0, 128, 8), 0},
+        Large{"tree on a rail", Algorithm::kTree, Kind::kAllReduce, Range(0, 128, 8), 0}}) {
+    CAPTURE(c.name);
+    ChunkProgram program = Build(c.algorithm, c.kind, 4e6, c.group, cluster);
+    const ChunkRun healthy = RunChunks(program, Fold::kVerify);
+    CHECK(healthy.verified);
+    if (c.healthy > 0) CHECK(healthy.lane_classes == c.healthy);
+    // Every hundredth link into a leaf switch.
+    int seen = 0;
+    for (std::size_t link = 0; link < program.links.size(); ++link) {
+      const Link& l = cluster.links()[program.links[link]];
+      if (cluster.vertices()[l.from].kind == VertexKind::kNic && l.kind == LinkKind::kNetwork &&
+          seen++ % 100 == 50)
+        program.capacity_bytes_per_s[link] /= 2;
+    }
+    REQUIRE(seen >= 100);
+    const ChunkRun broken = RunChunks(program, Fold::kVerify);
+    CHECK(broken.verified);
+    CHECK(broken.makespan >= healthy.makespan);
+    MESSAGE(c.name, ": ", program.lanes.size(), " lanes; classes: healthy ", healthy.lane_classes,
+            ", one in a hundred NICs at half rate ", broken.lane_classes);
+  }
+}
+
+TEST_CASE("what would not end in time or memory is refused") {
+  const Cluster cluster = Named("64xh100-ndr");
+  CHECK(ThrownBy([&] {
+          Build(Algorithm::kRing, Kind::kAllReduce, 1e18, Range(0, 64), cluster);
+        }).code == 340);
+  const ChunkProgram ring = Build(Algorithm::kRing, Kind::kBroadcast, 1e13, Range(0, 64), cluster);
+  OpGraph graph;
+  const Diagnostic d = ThrownBy([&] { ExpandChunks(ring, &graph); });
+  CHECK(d.code == 341);
+  CHECK(d.help.find("--level flow") != std::string::npos);
+  CHECK(graph.op_count() == 0);
 }
 
 TEST_CASE("folded is unfolded where programs contend") {
