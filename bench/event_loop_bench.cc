@@ -6,6 +6,7 @@
 
 #include "bench/fabrics.h"
 #include "bench/plans.h"
+#include "bench/traffic.h"
 
 namespace aurum {
 namespace {
@@ -39,20 +40,10 @@ BENCHMARK(PlanWithoutContention)->Unit(benchmark::kMillisecond);
 // next starts when the one before has ended.
 template <typename Network>
 void Chains(benchmark::State& state, const Network& network, std::uint32_t hosts, int length) {
-  std::mt19937_64 random(7);
   const Fabric fabric{network.Capacity()};
   OpGraph graph;
-  for (std::int64_t chain = 0; chain < state.range(0); ++chain) {
-    const StreamId stream = graph.AddStream();
-    for (int i = 0; i < length; ++i) {
-      const auto src = static_cast<std::uint32_t>(random() % hosts);
-      const auto dst = static_cast<std::uint32_t>((src + 1 + random() % (hosts - 1)) % hosts);
-      const double bytes = 1e6 + static_cast<double>(random() % 1'000'000) * 100;
-      const PatternId pattern = graph.AddPattern({{Flow{network.Route(src, dst), bytes}}});
-      graph.AddTransfer(stream, TimeFromSeconds(bytes / kHostBytesPerSecond), {0}, pattern);
-    }
-  }
-  graph.Finish();
+  AddChains(network, RandomChains(hosts, static_cast<std::size_t>(state.range(0)), length), 0,
+            &graph);
   for (auto _ : state) benchmark::DoNotOptimize(RunEventLoop(graph, fabric).makespan);
   Report(state, graph.op_count());
 }
