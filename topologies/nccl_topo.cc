@@ -114,13 +114,15 @@ class NcclImporter {
 
   void Ignore(const pugi::xml_node& element) {
     if (ignored_.empty()) ignored_at_ = Offset(element);
-    ignored_.insert(std::string(element.name()).substr(0, 40));
+    const std::string_view pci_class = element.attribute("class").as_string();
+    ignored_.insert("<" + std::string(element.name()).substr(0, 40) + ">" +
+                    (pci_class.empty() ? "" : " of class " + std::string(pci_class.substr(0, 20))));
   }
 
   void WarnIgnored() {
     if (ignored_.empty()) return;
     std::string names;
-    for (const std::string& name : ignored_) names += (names.empty() ? "<" : ", <") + name + ">";
+    for (const std::string& name : ignored_) names += (names.empty() ? "" : ", ") + name;
     machine_.Warn(1550, ignored_at_, "left out, for it is nothing that carries traffic: " + names,
                   "nothing to do, unless GPUs or NICs are missing");
   }

@@ -147,7 +147,8 @@ std::vector<ExamplePair> ExamplePairs(const Cluster& cluster) {
       core = core || cluster.vertices()[static_cast<std::size_t>(to)].kind == VertexKind::kCore;
     }
     pairs.push_back({where + (core ? ", over a core" : spine ? ", over a spine" : ""), 0, peer});
-    if (first && rails && gpus > 1) pairs.push_back({"other node, other rail", 0, peer + gpus - 1});
+    if (first && rails && gpus > 1 && layout->Nic(0) != layout->Nic(gpus - 1))
+      pairs.push_back({"other node, other rail", 0, peer + gpus - 1});
     if (core) break;
   }
   return pairs;

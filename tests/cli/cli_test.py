@@ -222,6 +222,35 @@ class Results(Files):
         self.assertIn("error[E0601]", ran.stderr)
 
 
+class Topologies(Files):
+    def test_import_show_and_simulate(self):
+        cluster = str(self.folder / "mine.json")
+        ran = aurum("import", "nccl-topo", "tests/topologies/fixtures/nccl/switched.xml", "--nodes", "40", "-o", cluster)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertIn("warning[W1548]", ran.stderr)
+        self.assertEqual(ran.stdout, "")
+        shown = aurum("topology", cluster)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        for part in ("mine: 40 nodes x 2 GPUs", "routing: d-mod-k", "450 GB/s to NVSwitches", "what the import had to assume", "W1548"):
+            self.assertIn(part, shown.stdout)
+        told = json.loads(aurum("topology", cluster, "--json").stdout)
+        self.assertEqual(told["fabric"]["routing"], "d-mod-k")
+        self.assertEqual(len(told["warnings"]), 2)
+        ran = aurum("simulate", SCENARIO, "--set", "cluster=" + cluster, "--set", "workload.global_batch_size=160", "--json")
+        self.assertIn(ran.returncode, (0, 4), ran.stderr)
+        self.assertGreater(json.loads(ran.stdout)["step_time_s"], 0)
+
+    def test_import_asks_for_what_decides(self):
+        ran = aurum("import", "nvidia-smi", "tests/topologies/fixtures/smi/switched.txt")
+        self.assertEqual(ran.returncode, 3)
+        self.assertIn("error[E0545]", ran.stderr)
+        self.assertIn("--gpu NAME", ran.stderr)
+        ran = aurum("import", "nvidia-smi", "tests/topologies/fixtures/smi/switched.txt", "--gpu", "h100", "-q")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertEqual(ran.stderr, "")
+        self.assertEqual(json.loads(ran.stdout)["schema"], "aurum.cluster/1")
+
+
 class Sweeps(Files):
     VARY = ("--vary", "what_if.comm_bw_gb_per_s=10:160:*2", "--vary", "plan.micro_batch_size=1,2,4", "--vary", "cluster=8xa100-hgx,8xh100-hgx")
 

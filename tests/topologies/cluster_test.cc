@@ -54,6 +54,23 @@ std::vector<std::pair<std::string, Cluster>> SmallFabrics() {
   add("two GPUs per NIC", "32xa100-hdr", {"node.nics.count=4"});
   add("one NIC", "32xa100-hdr", {"node.nics.count=1"});
   add("one PCIe switch per GPU", "16xh100-ndr", {"node.pcie.switches=8"});
+  add("no rails, 4:1", "64xh100-ndr",
+      {"fabric.kind=fat_tree", "fabric.leaf_ports=16", "fabric.oversubscription=4",
+       "fabric.spine_ports=8"});
+  add("three levels, 2:1 at both", "128xh100-ndr",
+      {"fabric.leaf_ports=4", "fabric.spine_ports=8", "fabric.core_ports=32",
+       "fabric.oversubscription=2", "fabric.spine_oversubscription=2"});
+  add("no pxn, three levels", "96xh100-ndr",
+      {"fabric.leaf_ports=4", "fabric.spine_ports=8", "fabric.core_ports=32", "fabric.pxn=false"});
+  add("racks, three levels", "288xgb200-nvl72",
+      {"fabric.leaf_ports=8", "fabric.spine_ports=8", "fabric.core_ports=64"});
+  add("boxes with switches", "4x4090-pcie",
+      {"nodes=4", "node.pcie.switches=2", "node.pcie.peer_to_peer=true",
+       R"(node.nics={"count":2,"gbit_per_s":100,"source":"a test"})",
+       R"(fabric={"kind":"fat_tree","leaf_ports":4,"spine_ports":8,"nic_link_latency_us":1,"switch_link_latency_us":1,"source":"a test"})"});
+  add("a graph, two leaves a rail", "./tests/topologies/fixtures/two-sockets.json",
+      {"nodes=4",
+       R"(fabric={"kind":"rail_optimised_fat_tree","leaf_ports":4,"spine_ports":8,"nic_link_latency_us":1,"switch_link_latency_us":1,"source":"a test"})"});
   add("boxes", "4x4090-pcie",
       {"nodes=4", R"(node.nics={"count":2,"gbit_per_s":100,"source":"a test"})",
        R"(fabric={"kind":"rail_optimised_fat_tree","leaf_ports":4,"spine_ports":8,"nic_link_latency_us":1,"switch_link_latency_us":1,"source":"a test"})"});
@@ -177,8 +194,13 @@ TEST_CASE("on its own rail a route is a shortest path by hops and by latency") {
     // Where traffic has to see the CPU, or NICs hang on other switches, a path through a GPU's
     // neighbour may be shorter.
     if (cluster.nics_per_node != cluster.gpus_per_node || label.starts_with("no rails")) continue;
-    const Graph graph = Independent(cluster);
     for (int src = 0; src < cluster.GpuCount(); src += 3) {
+      // Other GPUs forward nothing: a neighbour in the rack may lie on the destination's leaf.
+      Graph graph(cluster.vertices().size());
+      for (const Link& link : cluster.links()) {
+        if (link.from == src || cluster.vertices()[link.from].kind != VertexKind::kGpu)
+          boost::add_edge(link.from, link.to, link.latency_s, graph);
+      }
       const std::vector<int> hops = HopsFrom(graph, src);
       std::vector<double> latency(boost::num_vertices(graph));
       boost::dijkstra_shortest_paths(graph, src, boost::distance_map(latency.data()));
