@@ -34,6 +34,16 @@ std::string Summary(const Evaluation& e, const GoldenWeights& weights, Format fo
   facts.Row({e.memory.fits ? "step time" : "step time, if it fitted",
              fmt::format("{}  [{} – {}]  ({})", ShowSeconds(step), ShowSeconds(step * (1 - band)),
                          ShowSeconds(step * (1 + band)), ProvenanceName(e.program.provenance))});
+  if (e.goodput) {
+    constexpr double kDay = 86400;
+    facts.Row({"goodput", fmt::format("{} of the time trains: {} days take {} (p99 {}), {} "
+                                      "interruptions, a checkpoint every {}",
+                                      ShowPercent(e.goodput->fraction), ShowNumber(s.goodput->days),
+                                      ShowNumber(e.goodput->expected_s / kDay),
+                                      ShowNumber(e.goodput_samples->p99_s / kDay),
+                                      ShowNumber(e.goodput->interruptions),
+                                      ShowSeconds(e.goodput->interval_s))});
+  }
   if (e.varied) {
     facts.Row(
         {"with variation",
@@ -157,7 +167,7 @@ ExitCode SimulateCommand(const Options& options, const std::string& file) {
   }
   if (e.fold_check && !e.fold_check->equal) {
     Diagnostic d;
-    d.code = 720;
+    d.code = 770;
     d.message = "folded and unfolded simulation differ: " + e.fold_check->difference;
     d.help = "--fold off is right; please report the scenario";
     PrintDiagnostic(options, d);

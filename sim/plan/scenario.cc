@@ -139,6 +139,7 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
     }
   }
   if (auto variation = reader.ObjectIf("variation")) scenario.variation = ReadVariation(*variation);
+  if (auto goodput = reader.ObjectIf("goodput")) scenario.goodput = ReadGoodput(*goodput);
   if (reader.Has("plan")) {
     scenario.plan = ReadPlan(reader.Object("plan"), *scenario.model, *scenario.cluster,
                              scenario.workload, &scenario.warnings);

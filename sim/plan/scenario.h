@@ -12,6 +12,7 @@
 #include "sim/cost/profile.h"
 #include "sim/cost/stack.h"
 #include "sim/plan/faults.h"
+#include "sim/plan/goodput.h"
 #include "sim/plan/plan.h"
 #include "sim/workload/workload.h"
 #include "topologies/cluster.h"
@@ -39,6 +40,7 @@ struct Scenario {
   WhatIf what_if;
   Faults faults;
   Variation variation;
+  std::optional<GoodputSpec> goodput;
   SampleLoad sample;
   std::vector<Diagnostic> warnings;
   struct Input {

@@ -152,6 +152,13 @@ Evaluation Evaluate(Scenario scenario, Level level, Fold fold) {
     e.fold_check = CompareFolded(e.program, e.outcome, unfolded, Simulate(unfolded, level));
   }
   if (e.scenario.variation.seeds > 0) e.varied = DrawSteps(e.scenario, level);
+  if (e.scenario.goodput) {
+    const Cluster& cluster = *e.scenario.cluster;
+    constexpr int kRuns = 1000;
+    e.goodput = ExpectedGoodput(*e.scenario.goodput, cluster.GpuCount(), cluster.nodes);
+    e.goodput_samples =
+        SampleGoodput(*e.scenario.goodput, cluster.GpuCount(), cluster.nodes, 0, kRuns);
+  }
   e.memory = MeasureMemory(e.scenario, e.program, e.outcome);
   e.golden = GoldenTerms(e.scenario, e.program);
   e.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -316,6 +323,25 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
     varied.Set("min_s", e.varied->step_s.front());
     varied.Set("max_s", e.varied->step_s.back());
     out.Set("variation", std::move(varied));
+  }
+  if (e.goodput) {
+    constexpr double kDay = 86400;
+    const Goodput& g = *e.goodput;
+    Json goodput = Json::Object();
+    goodput.Set("fraction", g.fraction);
+    goodput.Set("training_days", e.scenario.goodput->days);
+    goodput.Set("expected_days", g.expected_s / kDay);
+    goodput.Set("p50_days", e.goodput_samples->p50_s / kDay);
+    goodput.Set("p99_days", e.goodput_samples->p99_s / kDay);
+    goodput.Set("checkpoint_interval_s", g.interval_s);
+    goodput.Set("steps_between_checkpoints", g.interval_s / step);
+    goodput.Set("interruptions", g.interruptions);
+    goodput.Set("tokens_per_s", TokensPerStep(s) / step * g.fraction);
+    goodput.Set("checkpoint_share", g.checkpoint_share);
+    goodput.Set("lost_work_share", g.lost_work_share);
+    goodput.Set("detection_share", g.detection_share);
+    goodput.Set("restart_share", g.restart_share);
+    out.Set("goodput", std::move(goodput));
   }
   out.Set("rank_classes", static_cast<std::int64_t>(e.program.classes.size()));
   out.Set("simulation_wall_s", CoarseWall(e.wall_s));

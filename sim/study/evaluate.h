@@ -27,7 +27,9 @@ struct Evaluation {
   Golden golden;
   std::optional<FoldCheck> fold_check;  // of Fold::kVerify
   std::optional<VariedSteps> varied;    // where the scenario says what varies
-  double wall_s = 0;                    // that the walk took
+  std::optional<Goodput> goodput;       // where the scenario says how often things break
+  std::optional<GoodputSamples> goodput_samples;
+  double wall_s = 0;  // that the walk took
 
   const TimeBreakdown& Time() const {
     return outcome.time[static_cast<std::size_t>(outcome.busiest_class)];

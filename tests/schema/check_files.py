@@ -1,6 +1,6 @@
 """Every shipped file is what its schema in docs/schema says, and so are the files named on the command line.
 
-  check_files.py [KIND=FILE...]      KIND: scenario, model, cluster, profile, stack, result
+  check_files.py [KIND=FILE...]      KIND: scenario, model, cluster, profile, stack, traffic, result
 
 Run from the root of the source tree. Every shipped kind must have at least one file once its folder exists: an empty
 catalogue would pass any check.
@@ -19,6 +19,7 @@ SHIPPED = {
     "cluster": "topologies/catalogue/**/*.json",
     "profile": "calibrate/profiles/*.json",
     "stack": "calibrate/stacks/*.json",
+    "traffic": "scenarios/traffic/*.json",
 }
 
 

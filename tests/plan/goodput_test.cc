@@ -1,4 +1,4 @@
-#include "sim/study/goodput.h"
+#include "sim/plan/goodput.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "sim/study/goodput.h"
+#include "sim/plan/goodput.h"
 
 #include <algorithm>
 #include <cassert>
@@ -6,6 +6,7 @@
 #include <string>
 
 #include "sim/core/diagnostic.h"
+#include "sim/core/random.h"
 
 namespace aurum {
 namespace {
@@ -53,25 +54,16 @@ Cut CutWork(double work, double interval) {
   return cut;
 }
 
-// SplitMix64's mixer (Steele, Lea and Flood, OOPSLA 2014).
-std::uint64_t Mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
-// Exponential with mean 1, the `counter`th of a stream.
-double Exponential(std::uint64_t stream, std::uint64_t counter) {
-  const std::uint64_t bits = Mix(stream + counter * 0x9e3779b97f4a7c15) >> 11;
-  return -std::log((static_cast<double>(bits) + 0.5) * 0x1p-53);
+// Exponential with mean 1, the `counter`th of a run.
+double Exponential(std::uint64_t seed, std::uint64_t run, std::uint64_t counter) {
+  return -std::log(RandomUniform(seed, run, counter));
 }
 
 // One run. Only the time in which a failure can strike counts down to the next one.
 class Run {
  public:
-  Run(const GoodputSpec& spec, double rate, std::uint64_t stream)
-      : spec_(spec), rate_(rate), stream_(stream), left_(Next()) {}
+  Run(const GoodputSpec& spec, double rate, std::uint64_t seed, std::uint64_t run)
+      : spec_(spec), rate_(rate), seed_(seed), run_(run), left_(Next()) {}
 
   double Seconds(double work, double interval) {
     const Cut cut = CutWork(work, interval);
@@ -94,7 +86,7 @@ class Run {
   }
 
  private:
-  double Next() { return Exponential(stream_, counter_++) / rate_; }
+  double Next() { return Exponential(seed_, run_, counter_++) / rate_; }
 
   // Up to the failure, which is noticed, and restarts until one holds.
   void Fail() {
@@ -110,7 +102,7 @@ class Run {
 
   const GoodputSpec& spec_;
   double rate_;
-  std::uint64_t stream_;
+  std::uint64_t seed_, run_;
   std::uint64_t counter_ = 0;
   double left_;
   double clock_ = 0;
@@ -218,8 +210,8 @@ GoodputSamples SampleGoodput(const GoodputSpec& spec, int gpus, int nodes, std::
   GoodputSamples samples;
   samples.wall_s.reserve(static_cast<std::size_t>(runs));
   for (int run = 0; run < runs; ++run) {
-    const std::uint64_t stream = Mix(Mix(seed) ^ static_cast<std::uint64_t>(run));
-    samples.wall_s.push_back(Run(spec, rate, stream).Seconds(spec.days * kDay, interval));
+    const auto number = static_cast<std::uint64_t>(run);
+    samples.wall_s.push_back(Run(spec, rate, seed, number).Seconds(spec.days * kDay, interval));
   }
   std::sort(samples.wall_s.begin(), samples.wall_s.end());
   double sum = 0;

@@ -1,0 +1,81 @@
+// The levels against each other, and folded against unfolded, on the shipped scenarios.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/support/scenario.h"
+
+namespace aurum {
+namespace {
+
+bool Small(const Evaluation& e) { return e.scenario.cluster->GpuCount() <= 64; }
+
+TEST_CASE("folded is unfolded, bit for bit, on every shipped scenario up to 64 GPUs") {
+  for (const std::string& name : ShippedScenarios()) {
+    CAPTURE(name);
+    if (!Small(EvaluateDocument(Shipped(name)))) continue;
+    for (const Level level : {Level::kAnalytic, Level::kFlow, Level::kAuto}) {
+      const Evaluation e = EvaluateDocument(Shipped(name), level, Fold::kVerify);
+      REQUIRE(e.fold_check);
+      CHECK_MESSAGE(e.fold_check->equal, e.fold_check->difference);
+      CHECK(e.fold_check->ranks == static_cast<std::size_t>(e.scenario.cluster->GpuCount()));
+      CHECK(e.fold_check->kernels >= e.fold_check->ranks);
+    }
+  }
+}
+
+TEST_CASE("16,384 GPUs fold to hundreds of classes") {
+  const Evaluation e = EvaluateDocument(Shipped("llama-3.1-405b-16384xh100"), Level::kAuto);
+  MESSAGE(e.program.classes.size(), " classes of ranks, ", e.program.link_of.size(), " of links");
+  CHECK(e.program.classes.size() <= 512);
+  int gpus = 0;
+  for (const RankClass& c : e.program.classes) gpus += c.count;
+  CHECK(gpus == 16384);
+  std::size_t links = 0;
+  for (const std::uint32_t count : e.program.link_count) links += count;
+  CHECK(links <= e.scenario.cluster->links().size());
+}
+
+TEST_CASE("auto is flow, to the rounding of a picosecond an op") {
+  for (const std::string& name : ShippedScenarios()) {
+    CAPTURE(name);
+    const Evaluation flow = EvaluateDocument(Shipped(name), Level::kFlow);
+    const Evaluation lazy = EvaluateDocument(Shipped(name), Level::kAuto);
+    CHECK(lazy.StepSeconds() == doctest::Approx(flow.StepSeconds()).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("where no transfer meets another, flow is analytic, bit for bit") {
+  for (const char* name : {"llava-1.6-7b-finetune-8xa100", "gpt-3-175b-64xa100",
+                           "clip-vit-l-14-4x4090", "llama-2-7b-1x4090"}) {
+    CAPTURE(name);
+    const Evaluation analytic = EvaluateDocument(Shipped(name));
+    const Evaluation lazy = EvaluateDocument(Shipped(name), Level::kAuto);
+    CHECK(lazy.outcome.schedule.makespan == analytic.outcome.schedule.makespan);
+  }
+}
+
+TEST_CASE("every step of every channel agrees with the flows of a whole plan") {
+  for (const char* name :
+       {"llava-1.6-7b-finetune-8xa100", "clip-vit-l-14-4x4090", "fuyu-8b-finetune-8xh100"}) {
+    CAPTURE(name);
+    const Evaluation flow = EvaluateDocument(Shipped(name), Level::kFlow);
+    const Evaluation chunk = EvaluateDocument(Shipped(name), Level::kChunk);
+    CHECK(chunk.StepSeconds() == doctest::Approx(flow.StepSeconds()).epsilon(0.001));
+    CHECK(chunk.program.graph.op_count() > 5 * flow.program.graph.op_count());
+    CHECK(chunk.Time().Sum() == doctest::Approx(chunk.StepSeconds()).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("a chunk simulation that would be endless is refused") {
+  int code = 0;
+  try {
+    EvaluateDocument(Shipped("llama-3.1-405b-16384xh100"), Level::kChunk);
+  } catch (const InputError& error) {
+    code = error.diagnostic().code;
+  }
+  CHECK(code == 341);
+}
+
+}  // namespace
+}  // namespace aurum
