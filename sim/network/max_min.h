@@ -110,10 +110,10 @@ class MaxMinSharing {
     std::uint32_t position;  // in the link's crossings
     std::uint32_t multiplicity;
   };
-  struct FlowState {
-    std::int64_t rate = 0;    // units
-    std::int64_t weight = 0;  // quanta
-    std::int64_t cap = 0;     // units
+  struct alignas(64) FlowState {  // one cache line, since Judge reads them in no order
+    std::int64_t rate = 0;        // units
+    std::int64_t weight = 0;      // quanta
+    std::int64_t cap = 0;         // units
     LinkId bottleneck = kNowhere;
     std::uint32_t first_hop = 0, hop_count = 0;  // in hops_
     std::uint32_t round = 0;                     // == round_: looked at
