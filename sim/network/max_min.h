@@ -1,12 +1,13 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "sim/network/rate_scale.h"
 
 namespace aurum {
 
@@ -32,24 +33,6 @@ struct SharingFlow {
 // violation. O(hops).
 bool IsMaxMinFair(std::span<const double> capacity_bytes_per_s, std::span<const SharingFlow> flows,
                   std::span<const double> rates, double tolerance, std::string* why = nullptr);
-
-// Rates, loads and capacities as whole numbers of a unit, so that sums of them are exact in any
-// order. The unit is the power of two that makes the widest link 2^50 … 2^51 units: 2^-15 B/s for
-// 50 GB/s.
-class RateScale {
- public:
-  RateScale() = default;
-  explicit RateScale(double widest_bytes_per_s);
-  // Rounded down, but anything above 0 is at least one unit; at most 2^62 units.
-  std::int64_t Units(double bytes_per_s) const;
-  double BytesPerSecond(std::int64_t units) const { return static_cast<double>(units) * unit_; }
-
- private:
-  double unit_ = 1;
-};
-
-// The widest of the capacities, 0 if there are none.
-double Widest(std::span<const double> capacity_bytes_per_s);
 
 // Flows that come and go, and their rates, B/s, recomputed only where a change can have reached.
 //
