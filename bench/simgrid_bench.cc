@@ -157,8 +157,10 @@ void FlowsOfOneWeight(benchmark::State& state) {
       state.counters[c.key + "_aurum_s"].value * 1e9 / (flows * std::log2(flows));
 }
 BENCHMARK(FlowsOfOneWeight)
-    ->RangeMultiplier(4)
-    ->Range(1000, 64000)
+    ->Arg(1000)
+    ->Arg(4000)
+    ->Arg(16000)
+    ->Arg(64000)
     ->Iterations(7)
     ->Unit(benchmark::kMillisecond);
 

@@ -52,7 +52,6 @@ namespace aurum {
 namespace {
 
 constexpr double kQuantaPerWeight = 4294967296.0;  // 2^32
-constexpr std::int64_t kMostUnits = std::int64_t{1} << 62;
 // Relative slack of "is at its level", "is faster", "has room": above the rounding of a level, below
 // any share that matters. Whole units come on top: one for each flow whose rate was rounded down.
 constexpr double kSlack = 0x1p-34;
@@ -72,64 +71,6 @@ std::int64_t RateAt(double level, std::int64_t weight) {
 }
 
 }  // namespace
-
-RateScale::RateScale(double widest_bytes_per_s) {
-  int exponent = 0;
-  std::frexp(widest_bytes_per_s, &exponent);
-  unit_ = widest_bytes_per_s > 0 ? std::ldexp(1.0, exponent - 51) : 1;
-}
-
-std::int64_t RateScale::Units(double bytes_per_s) const {
-  const double units = std::floor(bytes_per_s / unit_);
-  if (units >= static_cast<double>(kMostUnits)) return kMostUnits;
-  if (units < 1) return bytes_per_s > 0 ? 1 : 0;
-  return static_cast<std::int64_t>(units);
-}
-
-double Widest(std::span<const double> capacity) {
-  double widest = 0;
-  for (const double c : capacity) widest = std::max(widest, c);
-  return widest;
-}
-
-bool IsMaxMinFair(std::span<const double> capacity, std::span<const SharingFlow> flows,
-                  std::span<const double> rates, double tolerance, std::string* why) {
-  assert(flows.size() == rates.size());
-  const auto fail = [&](const std::string& message) {
-    if (why != nullptr) *why = message;
-    return false;
-  };
-  std::vector<double> load(capacity.size(), 0), top_level(capacity.size(), 0);
-  for (std::size_t f = 0; f < flows.size(); ++f) {
-    if (!(rates[f] >= 0)) return fail("flow " + std::to_string(f) + " has no rate");
-    if (rates[f] > flows[f].cap_bytes_per_s * (1 + tolerance)) {
-      return fail("flow " + std::to_string(f) + " is above its cap");
-    }
-    for (std::size_t hop = 0; hop < flows[f].links.size(); ++hop) {
-      const std::uint32_t link = flows[f].links[hop];
-      const double times = flows[f].multiplicity.empty() ? 1 : flows[f].multiplicity[hop];
-      load[link] += rates[f] * times;
-      top_level[link] = std::max(top_level[link], rates[f] / flows[f].weight);
-    }
-  }
-  for (std::size_t link = 0; link < capacity.size(); ++link) {
-    if (load[link] > capacity[link] * (1 + tolerance)) {
-      return fail("link " + std::to_string(link) + " carries " + std::to_string(load[link]) +
-                  " of " + std::to_string(capacity[link]) + " B/s");
-    }
-  }
-  for (std::size_t f = 0; f < flows.size(); ++f) {
-    if (rates[f] >= flows[f].cap_bytes_per_s * (1 - tolerance)) continue;
-    const double level = rates[f] / flows[f].weight;
-    const bool limited =
-        std::any_of(flows[f].links.begin(), flows[f].links.end(), [&](std::uint32_t link) {
-          return load[link] >= capacity[link] * (1 - tolerance) &&
-                 level >= top_level[link] * (1 - tolerance);
-        });
-    if (!limited) return fail("flow " + std::to_string(f) + " is limited by nothing");
-  }
-  return true;
-}
 
 MaxMinSharing::MaxMinSharing(std::span<const double> capacity, double epsilon)
     : MaxMinSharing(capacity, RateScale(Widest(capacity)), epsilon) {}
@@ -164,7 +105,7 @@ MaxMinSharing::FlowId MaxMinSharing::Add(std::span<const LinkId> links, double w
   flow.state = State::kFresh;
   flow.rate = 0;
   flow.weight = Quanta(weight);
-  flow.cap = cap < kNoCap ? scale_.Units(cap) : kMostUnits;
+  flow.cap = cap < kNoCap ? scale_.Units(cap) : RateScale::kMost;
   flow.bottleneck = kNowhere;
   for (std::uint32_t i = 0; i < links.size(); ++i) {
     assert(links[i] < links_.size());
@@ -281,7 +222,7 @@ void MaxMinSharing::Open(FlowId id) {
   flow.rate = 0;
   flow.bottleneck = kNowhere;
   ++open_;
-  if (flow.cap < kMostUnits || flow.hop_count == 0) {
+  if (flow.cap < RateScale::kMost || flow.hop_count == 0) {
     Push({static_cast<double>(flow.cap) / static_cast<double>(flow.weight), id, true});
   }
 }

@@ -27,6 +27,11 @@ namespace aurum {
 // Example: last = 8 (1000b); pushed 9, 13, 12 (1001b, 1101b, 1100b): buckets 1, 3, 3. Pop gives 9;
 // then bucket 3 is dealt out around 12: 12 is the instant, 13 goes to bucket 1.
 //
+// Measured in the hold model (aurum_bench_event_list), millions of pops and pushes a second, with few
+// ties / with many: 17 / 26 at 1,000 pending, 9 / 19 at a million, where the 4-ary heap has 19 / 15
+// and 1 / 3, and std::priority_queue 17 / 12 and 0.6 / 1.5. At 10 pending the 4-ary heap is ahead,
+// 44 / 38 to 28 / 27.
+//
 // Push O(1), Pop amortised O(bits) moves and O(log ties) for the order.
 template <typename Payload>
 class RadixHeap {

@@ -410,6 +410,38 @@ TEST_CASE("sharing from the start, with no stage of being alone, gives the same 
   }
 }
 
+TEST_CASE("wide patterns that meet in the same few combinations: as if shared from the start") {
+  Random random(15);
+  for (int trial = 0; trial < 10; ++trial) {
+    const std::vector<double> capacity(300, 10e9);
+    OpGraph graph;
+    std::vector<PatternId> patterns;
+    for (int p = 0; p < 5; ++p) {
+      // Capped so that two fit on a link, and three do not.
+      TrafficPattern pattern;
+      for (std::uint32_t link = 0; link < 300; ++link) {
+        if (random() % 2 == 0) pattern.flows.push_back(Flow{{link}, 4e5, 1, 4e9});
+      }
+      patterns.push_back(graph.AddPattern(pattern));
+    }
+    for (int s = 0; s < 4; ++s) {
+      const StreamId stream = graph.AddStream();
+      for (int i = 0; i < 20; ++i) {
+        graph.AddOp(stream, {static_cast<std::int64_t>(random() % 4) * 50'000'000});
+        AddPriced(graph, stream, capacity, patterns[random() % 5], {1000});
+      }
+    }
+    REQUIRE(graph.Finish());
+    const Schedule lazy = RunEventLoop(graph, {capacity});
+    const Schedule eager = RunEventLoop(graph, {capacity}, {.share_from_start = true});
+    CHECK(lazy.makespan > EvaluateMaxPlus(graph).makespan);
+    for (std::size_t op = 0; op < lazy.end.size(); ++op) {
+      CHECK(std::abs(lazy.end[op].ps - eager.end[op].ps) <=
+            2 * static_cast<std::int64_t>(lazy.end.size()));
+    }
+  }
+}
+
 TEST_CASE("twice the bytes on twice the bandwidth is the same schedule") {
   Random random(10);
   for (int trial = 0; trial < 100; ++trial) {

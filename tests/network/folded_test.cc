@@ -226,6 +226,7 @@ void CheckFolds(const ScenarioShape& shape, std::uint32_t seed, int trials, doub
 TEST_CASE("random graphs in copies and lanes: folded = unfolded, bit for bit") {
   CheckFolds({}, 31, 300, 0);
   CheckFolds({.most_ops = 60, .most_links = 3}, 32, 100, 0);
+  CheckFolds({.most_ops = 12, .most_links = 60, .most_flows = 30}, 36, 20, 0);
 }
 
 TEST_CASE("likewise where links change, and with rates that are not renewed for small changes") {

@@ -60,6 +60,11 @@ TEST_CASE("random graphs of many flows on few links: likewise") {
   CheckAgainstReference({.most_ops = 80, .most_links = 3}, 22, 60);
 }
 
+TEST_CASE("random graphs of transfers over very many links, which meet by pattern: likewise") {
+  CheckAgainstReference({.most_ops = 10, .most_links = 60, .most_flows = 40}, 29, 20);
+  CheckAgainstReference({.most_ops = 20, .most_links = 30, .most_flows = 12}, 30, 40);
+}
+
 TEST_CASE("random graphs whose links change and go down: likewise") {
   CheckAgainstReference({.changes = true}, 23, 300);
 }

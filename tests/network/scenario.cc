@@ -115,7 +115,7 @@ Scenario RandomScenario(Random& random, const ScenarioShape& shape) {
       op.duration_ps = static_cast<std::int64_t>(random() % 1000) * 1'000'000'000;
     } else {
       op.latency_ps = random() % 2 == 0 ? 0 : static_cast<std::int64_t>(random() % 100) * 1'000'000;
-      for (std::uint32_t f = 1 + random() % 3; f > 0; --f) {
+      for (std::uint32_t f = 1 + random() % shape.most_flows; f > 0; --f) {
         Flow flow;
         for (std::uint32_t hop = 1 + random() % 3; hop > 0; --hop) {
           const std::uint32_t link = random() % links;

@@ -31,8 +31,9 @@ struct Scenario {
 struct ScenarioShape {
   std::uint32_t most_ops = 40;
   std::uint32_t most_links = 8;
-  bool changes = false;  // of links, each at last back at a factor above 0
-  double bytes = 1e9;    // of a flow, at most
+  std::uint32_t most_flows = 3;  // of a transfer
+  bool changes = false;          // of links, each at last back at a factor above 0
+  double bytes = 1e9;            // of a flow, at most
 };
 Scenario RandomScenario(Random& random, const ScenarioShape& shape);
 
