@@ -198,7 +198,7 @@ TEST_CASE("what cannot be read is an error with code, place and remedy") {
       {"switched.xml", "</system>", "", 540, 0},
       {"switched.xml", "count=\"9\"", "", 542, 7},
       {"switched.xml", "count=\"9\"", "count=\"-9\"", 542, 7},
-      {"switched.xml", "count=\"9\"", "count=\"19\"", 552, 6},
+      {"switched.xml", "count=\"9\"", "count=\"19\"", 552, 7},
       {"switched.xml", "speed=\"200000\"", "speed=\"fast\"", 542, 14},
       {"switched.xml", "32.0 GT/s", "33.0 GT/s", 542, 3},
       {"switched.xml", "link_width=\"16\"", "link_width=\"sixteen\"", 542, 3},
