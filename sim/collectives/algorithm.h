@@ -8,7 +8,7 @@
 
 namespace aurum {
 
-// How a collective is done. flows.cc has what each puts on the links, chunk_build.cc the steps.
+// How a collective is done. flows.cc has what each puts on the links, chunk_steps.cc the steps.
 enum class CollectiveAlgorithm {
   kAuto,             // the least predicted time among those that a library would consider
   kRing,             // neighbour to neighbour, one ring a channel (Patarasuk and Yuan, 2009)

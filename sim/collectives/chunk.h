@@ -69,7 +69,8 @@ Time TransmissionTime(double bytes, double bytes_per_s);
 // Where a measured envelope decides, the steps of a ring (all-to-all: of the direct algorithm)
 // whose latency and rate are scaled so that the whole takes the measured time. Lanes share each
 // link of a stage in proportion to their bytes, as a library plans its channels, so a program alone
-// never contends with itself. E0340 longer than ten days, E0560, E0562. O(lanes · hops).
+// never contends with itself. E0340 longer than ten days, E0560, E0562, E0564 the cluster spreads
+// messages over several paths. O(lanes · hops).
 ChunkProgram BuildChunks(CollectiveKind kind, double bytes, const RankGroup& group,
                          const Cluster& cluster, const Profile& profile,
                          const CollectiveOptions& options);

@@ -56,12 +56,22 @@ void ScaleToMeasurement(const CollectiveCost& cost, ChunkProgram* program) {
   }
 }
 
+// A lane has one route; a fabric that spreads every message over many is for the flow level.
+void CheckOnePath(const Cluster& cluster) {
+  if (!cluster.Spreads()) return;
+  ThrowInput(564,
+             "the chunk level follows one path a message, and " + cluster.name +
+                 " spreads messages over all equal paths",
+             "--level flow, or fabric.routing d-mod-k or ecmp");
+}
+
 }  // namespace
 
 ChunkProgram BuildChunks(CollectiveKind kind, double bytes, const RankGroup& group,
                          const Cluster& cluster, const Profile& profile,
                          const CollectiveOptions& options) {
   if (group.size() <= 1) return {};
+  CheckOnePath(cluster);
   CollectiveOptions named = options;
   named.want_pattern = false;
   const CollectiveCost cost = PriceCollective(kind, bytes, {group}, cluster, profile, named);
@@ -125,6 +135,7 @@ ChunkProgram BuildAllToAllVChunks(const std::vector<double>& bytes, const RankGr
                                   const CollectiveOptions& options) {
   assert(bytes.size() == group.size() * group.size());
   if (group.size() <= 1) return {};
+  CheckOnePath(cluster);
   ChunkBuilder builder(cluster);
   AddDirectChunks(CollectiveKind::kAllToAll, bytes, group, ShapeOf(group, cluster, 0), cluster,
                   &builder);

@@ -113,7 +113,8 @@ class Stages {
 }  // namespace
 
 std::uint32_t Pieces(double stream) {
-  return static_cast<std::uint32_t>(std::clamp(std::ceil(stream / kChunkBytes), 1.0, kMostPieces));
+  return static_cast<std::uint32_t>(
+      std::clamp(std::ceil(stream / ChunkOf(stream)), 1.0, kMostPieces));
 }
 
 void AddRingChunks(CollectiveKind kind, double bytes, const GroupShape& shape, bool pipelined,

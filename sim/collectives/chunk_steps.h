@@ -13,7 +13,7 @@ namespace aurum {
 
 using LaneId = ChunkBuilder::LaneId;
 
-// Into how many chunks of at most kChunkBytes a stream of bytes is cut; 2^20 larger ones at most.
+// Into how many chunks (ChunkOf) a stream of bytes is cut; 2^20 larger ones at most.
 std::uint32_t Pieces(double stream);
 
 void AddRingChunks(CollectiveKind kind, double bytes, const GroupShape& shape, bool pipelined,

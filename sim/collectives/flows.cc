@@ -26,7 +26,7 @@ namespace aurum {
 // an all-reduce, and a depth of ⌈log2⌉ takes the ring's place in the latency. As in NCCL, the
 // vertices are domains, chained inside: x0 … x(r-1), where x0, another rank on each channel, talks
 // to the other domains. Latency 2·((r − 1)·a + depth·e). With one domain the vertices are ranks. A
-// broadcast's root feeds both trees from outside. Chunks of kChunkBytes move as soon as they
+// broadcast's root feeds both trees from outside. Chunks (ChunkOf) move as soon as they
 // arrive; until the last vertex has the first one, hops · chunk / rate passes.
 //
 // halving-doubling. In step s rank i trades S/2^(s+1) with i xor 2^s, then back again: log2 n steps

@@ -13,9 +13,12 @@ namespace aurum {
 // What one algorithm puts on the links, and how long it waits besides: the `flow` level. flows.cc
 // has the equations.
 
-// Data that is passed on in pieces goes in pieces of at most this many bytes: NCCL shrinks its
-// tree's chunks down to 128 KiB.
+// Data that is passed on in pieces goes in pieces of at most this many bytes. Short streams are cut
+// finer, into sixteen, but not below kLeastChunkBytes: NCCL halves its chunks in steps from 128 KiB
+// to 16 KiB by the size of the call (src/enqueue.cc).
 inline constexpr double kChunkBytes = 128 * 1024.0;
+inline constexpr double kLeastChunkBytes = 16 * 1024.0;
+double ChunkOf(double stream);
 
 // Latency of one step, software included.
 struct StepLatencies {

@@ -14,7 +14,7 @@ namespace {
 // `flow_s`.
 double FillSeconds(double hops, double stream, double flow_s) {
   if (stream <= 0) return 0;
-  return std::max(0.0, hops - 1) * flow_s * std::min(1.0, kChunkBytes / stream);
+  return std::max(0.0, hops - 1) * flow_s * std::min(1.0, ChunkOf(stream) / stream);
 }
 
 double RingLatency(CollectiveKind kind, double bytes, const GroupShape& shape,
@@ -91,6 +91,8 @@ double PhasedLatency(CollectiveAlgorithm algorithm, CollectiveKind kind, double 
 
 }  // namespace
 
+double ChunkOf(double stream) { return std::clamp(stream / 16, kLeastChunkBytes, kChunkBytes); }
+
 double LatencySeconds(CollectiveAlgorithm algorithm, CollectiveKind kind, double bytes,
                       const GroupShape& shape, const Cluster& cluster, const StepLatencies& step,
                       double flow_s) {
@@ -105,8 +107,8 @@ double LatencySeconds(CollectiveAlgorithm algorithm, CollectiveKind kind, double
       // A block takes `block` and is passed on in chunks of `chunk`; a step of latency shows where
       // it is longer than the rest of the block.
       const double block = flow_s / (n - 1);
-      const double pieces =
-          std::max(1.0, bytes / n / static_cast<double>(shape.channels) / kChunkBytes);
+      const double stream = bytes / n / static_cast<double>(shape.channels);
+      const double pieces = stream > 0 ? std::max(1.0, stream / ChunkOf(stream)) : 1;
       const double shown_intra = std::max(0.0, step.intra_s + block / pieces - block);
       const double shown_between = std::max(0.0, step.between_s + block / pieces - block);
       if (!shape.SeveralDomains()) return step.intra_s + (n - 2) * shown_intra;

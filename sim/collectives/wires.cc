@@ -66,6 +66,13 @@ void WirePlan::StartGroup() {
 void WirePlan::Add(const Wire& wire, int phase) {
   assert(wire.src >= 0 && wire.src < cluster_->GpuCount() && wire.dst >= 0 &&
          wire.dst < cluster_->GpuCount());
+  if (cluster_->Spreads()) {
+    const std::vector<RouteShare> routes = cluster_->Routes(wire.src, wire.dst);
+    if (!routes.empty()) {
+      for (const RouteShare& route : routes) AddPath(route.links, wire.bytes * route.share, phase);
+      return;
+    }
+  }
   const std::vector<int> route = cluster_->Route(wire.src, wire.dst);
   if (route.empty() && wire.src != wire.dst) {
     ThrowInput(560,
@@ -232,8 +239,9 @@ TrafficPattern WirePlan::Independent(const LinkEfficiency& efficiency) const {
     double rate = std::numeric_limits<double>::infinity();
     for (const std::uint32_t at : Loads(wire)) {
       const Link& link = cluster_->links()[loads_[at].link];
-      rate =
-          std::min(rate, link.bandwidth_bytes_per_s * efficiency.Of(link.kind) / loads_[at].users);
+      const double most = link.bandwidth_bytes_per_s * efficiency.Of(link.kind);
+      rate = std::min(rate, cluster_->Spreads() ? most * bytes_[wire] / loads_[at].bytes
+                                                : most / loads_[at].users);
     }
     pattern.flows.push_back(FlowOf(wire, rate));
   }

@@ -50,7 +50,8 @@ class WirePlan {
   explicit WirePlan(const Cluster& cluster);
 
   void StartGroup();  // wires from here on are the next group's; not needed for the first
-  // Adds a wire; its hops' latency is Latency(). Throws E0560 where no route connects the two.
+  // Adds a wire; its hops' latency is Latency(). Where the cluster spreads flows over equal paths, one
+  // for each path, with its share of the bytes. Throws E0560 where no route connects the two.
   void Add(const Wire& wire, int phase = 0);
   // The same over given links, e.g. from a GPU into its switch.
   void AddPath(std::span<const int> links, double bytes, int phase = 0);

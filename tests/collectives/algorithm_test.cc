@@ -371,6 +371,40 @@ TEST_CASE("fewer channels use fewer NICs") {
   CHECK(seconds(100) == seconds(0));
 }
 
+TEST_CASE("adaptive routing spreads what d-mod-k lets collide") {
+  // 32 rings of four nodes, a node under each leaf; four NICs for every way up.
+  const auto with = [](const std::string& routing) {
+    JsonDocument document = OpenCluster("1024xh100-ndr", ".");
+    ApplyOverride(&document, "fabric.oversubscription=4");
+    ApplyOverride(&document, "fabric.routing=" + routing);
+    return ReadCluster(document);
+  };
+  std::vector<RankGroup> rings;
+  for (int g = 0; g < 32; ++g) rings.push_back(Range(8 * g, 4, 8 * 32));
+  const Cluster fixed = with("d-mod-k"), spread = with("adaptive");
+  const auto flow_s = [](const CollectiveCost& cost) { return cost.seconds - cost.latency_s; };
+  const auto price = [&](const Cluster& cluster, const std::vector<RankGroup>& groups) {
+    return PriceCollective(Kind::kAllGather, 1e9, groups, cluster, Unmeasured(),
+                           {.algorithm = Algorithm::kRing});
+  };
+  const double alone = flow_s(price(spread, {rings[0]}));
+  CHECK(Deviation(alone, 0.75e9 / kNic) < 1e-9);
+  CHECK(Deviation(flow_s(price(spread, rings)), 4 * alone) < 1e-9);
+  CHECK(flow_s(price(fixed, rings)) >= 4 * alone * (1 - 1e-9));
+  const CollectiveCost one = price(spread, {rings[0]});
+  double moved = 0;
+  for (const Flow& flow : one.pattern.flows) moved += flow.bytes;
+  CHECK(Deviation(moved, 4 * 0.75e9) < 1e-9);
+  CHECK(one.pattern.flows.size() > 4);
+  const CollectiveCost transfer = PriceTransfer(1e9, {{0, 8 * 32}}, spread, Unmeasured(), {});
+  CHECK(Deviation(flow_s(transfer), 1e9 / kNic) < 1e-9);
+  CHECK(Deviation(AloneSeconds(FabricOf(spread), transfer.pattern), 1e9 / kNic) < 1e-6);
+  const Diagnostic d =
+      ThrownBy([&] { BuildChunks(Kind::kAllGather, 1e9, rings[0], spread, Unmeasured(), {}); });
+  CHECK(d.code == 564);
+  CHECK(d.help.find("--level flow") != std::string::npos);
+}
+
 TEST_CASE("a price for each group: the bytes of all on the links that it crosses") {
   const Cluster cluster = Named("64xh100-ndr");
   const Profile profile = Unmeasured();

@@ -153,15 +153,12 @@ TEST_CASE("folded is unfolded where programs contend") {
   // Two equal rings take the bytes' time twice, and the latency once.
   const ChunkRun twice = RunChunks(RunTogether(together[0]));
   const ChunkProgram& ring = together[0][0];
-  const Time step = TransmissionTime(ring.lanes[0].bytes, ring.capacity_bytes_per_s[0] / 2) +
-                    ring.lanes[0].latency;
   // The capacity of the narrowest link on the way is the NIC's.
   double narrowest = ring.capacity_bytes_per_s[0];
   for (const double capacity : ring.capacity_bytes_per_s) narrowest = std::min(narrowest, capacity);
   CHECK(twice.lane_classes < 2 * ring.lanes.size());
   CHECK(std::abs(twice.makespan.ps - 14 * (TransmissionTime(ring.lanes[0].bytes, narrowest / 2).ps +
                                            ring.lanes[0].latency.ps)) <= 14);
-  (void)step;
 }
 
 TEST_CASE("events say what max-plus says where nothing contends") {

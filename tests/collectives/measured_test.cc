@@ -93,7 +93,7 @@ TEST_CASE("all-to-all between nodes: a NIC gives DeepEP what the model gives it"
     if (id.find("deepep-internode") != 0) continue;
     const int gpus = entry["gpus"].get<int>();
     const Cluster cluster = Named(std::to_string(gpus) + "xh100-ndr");
-    // One popular rank's NIC is full; 64 MB from everybody.
+    // 64 MB from everybody, of which the share of other nodes goes through the NIC.
     const CollectiveCost cost = PriceCollective(CollectiveKind::kAllToAll, 64e6, {Range(0, gpus)},
                                                 cluster, Unmeasured(), {});
     const double rate = 64e6 * (gpus - 8) / gpus / (cost.seconds - cost.latency_s);
