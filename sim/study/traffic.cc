@@ -159,7 +159,7 @@ TrafficDocument ReadTraffic(const JsonDocument& document, InputCache* cache) {
   ObjectReader reader(document, document.root, "");
   TrafficDocument traffic;
   reader.Choice("schema", {"aurum.traffic/1"});
-  reader.Ignore("$schema");
+  reader.String("$schema", "");  // an editor's, not ours
   traffic.name = reader.String("name", "");
   reader.String("question", "");
   traffic.cluster = cache->GetCluster(reader.String("cluster")).value;

@@ -12,6 +12,7 @@
 #include "sim/cost/stack.h"
 #include "sim/plan/scenario.h"
 #include "sim/study/axis.h"
+#include "sim/study/traffic.h"
 #include "topologies/cluster.h"
 
 int main() {
@@ -25,6 +26,8 @@ int main() {
       {"model", [](const aurum::JsonDocument& document) { aurum::ReadModel(document); }},
       {"cluster", [](const aurum::JsonDocument& document) { aurum::ReadCluster(document); }},
       {"profile", [](const aurum::JsonDocument& document) { aurum::ReadProfile(document); }},
+      {"traffic",
+       [&](const aurum::JsonDocument& document) { aurum::ReadTraffic(document, &cache); }},
       {"stack", [](const aurum::JsonDocument& document) { aurum::ReadStack(document); }},
   };
   std::string line;
