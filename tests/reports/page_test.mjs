@@ -177,7 +177,7 @@ await open(whole, {}, async (t, problems) => {
   expect("the timeline zooms by keyboard", (await bars()) < all, `${all} → ${await bars()}`);
   const box = await t.locator("#timeline .chart").boundingBox();
   await t.mouse.click(box.x + box.width / 2, box.y + 35);
-  await t.waitForTimeout(100);
+  for (let i = 0; i < 50 && !/duration/.test(await t.locator(".selected").innerText()); i++) await t.waitForTimeout(100); // a busy machine is no failure
   expect("a click keeps an operation's details", /duration/.test(await t.locator(".selected").innerText()), await t.locator(".selected").innerText());
   expect("a failed point says so", (await t.locator(".heat-row button").allInnerTexts()).length === 6 && (await t.getByRole("radio", { name: "Model B" }).check(), await t.locator("#mar").focus(), await t.keyboard.press("End"), (await t.locator(".heat-row button").allInnerTexts()).includes("–")));
   let stops = 0, outlined = 0;
