@@ -50,16 +50,16 @@ void Scale16384(benchmark::State& state) {
 }
 BENCHMARK(Scale16384)->Iterations(3)->Unit(benchmark::kMillisecond);
 
-// The same on 102,400 GPUs, with the batch that gives every replica the same work.
-void Scale102400(benchmark::State& state) {
+// The same on 106,496 GPUs, with the batch that gives every replica the same work.
+void Scale106496(benchmark::State& state) {
   JsonDocument document = ReadJsonFile("scenarios/llama-3.1-405b-16384xh100.json");
   const std::int64_t batch =
       document.root.Find("workload")->Find("global_batch_size")->AsInteger();
-  ApplyOverride(&document, "cluster=102400xh100-ndr-144p");
-  ApplyOverride(&document, "workload.global_batch_size=" + std::to_string(batch / 128 * 800));
-  Step(state, "scale_102400", document, Level::kFlow);
+  ApplyOverride(&document, "cluster=106496xh100-ndr-128p");
+  ApplyOverride(&document, "workload.global_batch_size=" + std::to_string(batch / 128 * 832));
+  Step(state, "scale_106496", document, Level::kFlow);
 }
-BENCHMARK(Scale102400)->Iterations(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(Scale106496)->Iterations(1)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace aurum

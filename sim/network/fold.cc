@@ -171,9 +171,14 @@ void TrafficFolding::Use(const Refinement& refinement) {
 }
 
 TrafficPattern TrafficFolding::Folded(std::size_t index) const {
+  return Folded(index, *transfers_[index].pattern);
+}
+
+TrafficPattern TrafficFolding::Folded(std::size_t index, const TrafficPattern& pattern) const {
   assert(refinement_ != nullptr);
   const Transfer& transfer = transfers_[index];
-  const std::vector<Flow>& flows = transfer.pattern->flows;
+  const std::vector<Flow>& flows = pattern.flows;
+  assert(flows.size() == transfer.pattern->flows.size());
   const auto class_of = [&](std::uint32_t f) {
     return refinement_->class_of[transfer.first_flow + f];
   };
@@ -209,6 +214,32 @@ TrafficPattern TrafficFolding::Folded(std::size_t index) const {
     folded.flows.push_back(std::move(flow));
   }
   return folded;
+}
+
+bool ShapeComparison::Match(const Sizes& a, const Sizes& b) {
+  constexpr std::size_t kMost = 32;  // sizes; more are not worth the search
+  for (const auto& [ours, theirs] : matched_) {
+    if ((ours == a) != (theirs == b)) return false;
+    if (ours == a) return true;
+  }
+  matched_.emplace_back(a, b);
+  return matched_.size() <= kMost;
+}
+
+bool ShapeComparison::Same(const TrafficPattern& a, const TrafficPattern& b) {
+  same_ = same_ && a.flows.size() == b.flows.size();
+  for (std::size_t f = 0; same_ && f < a.flows.size(); ++f) {
+    const Flow& ours = a.flows[f];
+    const Flow& theirs = b.flows[f];
+    same_ =
+        ours.links == theirs.links && Match({ours.bytes, ours.weight, ours.cap_bytes_per_s},
+                                            {theirs.bytes, theirs.weight, theirs.cap_bytes_per_s});
+  }
+  return same_;
+}
+
+bool ShapeComparison::SameFigures(double a1, double a2, double b1, double b2) {
+  return same_ = same_ && Match({a1, a2, -1}, {b1, b2, -1});
 }
 
 FoldedGraph FoldGraph(const OpGraph& graph, const Fabric& fabric) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -37,8 +38,9 @@ class TrafficFolding {
   const std::vector<std::uint32_t>& link_of() const { return link_of_; }
   const std::vector<std::uint32_t>& link_count() const { return link_count_; }
   std::size_t flow_classes() const { return flow_classes_; }
-  // The pattern of one transfer, one flow a class.
+  // The pattern of one transfer, one flow a class; or of another transfer of the same shape.
   TrafficPattern Folded(std::size_t transfer) const;
+  TrafficPattern Folded(std::size_t transfer, const TrafficPattern& pattern) const;
 
  private:
   struct Transfer {
@@ -61,6 +63,24 @@ class TrafficFolding {
   std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> crossings_;
   std::size_t flow_classes_ = 0;
   Fabric folded_;
+};
+
+// Are transfers that differ in size alone of one shape? Fed with pairs of patterns: each pair must
+// have the same flows on the same links, and flows that are alike in the one must be alike in the
+// other, over all pairs. Then what tells the first apart tells the second apart, and one of the two
+// need not be folded.
+class ShapeComparison {
+ public:
+  // False once and for all when a pair differs.
+  bool Same(const TrafficPattern& a, const TrafficPattern& b);
+  // The same for any two figures that come with the patterns.
+  bool SameFigures(double a1, double a2, double b1, double b2);
+
+ private:
+  using Sizes = std::array<double, 3>;
+  bool Match(const Sizes& a, const Sizes& b);
+  std::vector<std::pair<Sizes, Sizes>> matched_;
+  bool same_ = true;
 };
 
 // A graph of one op per class, and where the ops of the original went.

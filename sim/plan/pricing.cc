@@ -134,6 +134,31 @@ Fabric PlanPricer::WholeFabric() const {
   return fabric;
 }
 
+// By communication: the first whose groups do the same apart from sizes, or itself. A layer's
+// gradients, an embedding's and the parameters' way back mostly are one shape.
+std::vector<CommId> PlanPricer::SameShapes(
+    const std::vector<std::vector<CollectiveCost>>& costs) const {
+  std::vector<CommId> like(costs.size());
+  for (CommId comm = 0; comm < costs.size(); ++comm) {
+    like[comm] = comm;
+    for (CommId other = 0; other < comm && like[comm] == comm; ++other) {
+      if (like[other] != other || asked_[other].stage != asked_[comm].stage ||
+          asked_[other].groups != asked_[comm].groups)
+        continue;
+      ShapeComparison shapes;
+      bool same = true;
+      for (std::size_t g = 0; same && g < costs[comm].size(); ++g) {
+        const CollectiveCost& a = costs[other][g];
+        const CollectiveCost& b = costs[comm][g];
+        same = shapes.SameFigures(a.seconds, a.latency_s, b.seconds, b.latency_s) &&
+               shapes.Same(a.pattern, b.pattern);
+      }
+      if (same) like[comm] = other;
+    }
+  }
+  return like;
+}
+
 std::shared_ptr<const ChunkProgram> PlanPricer::Chunks(const Asked& asked,
                                                        const RankGroup& group) const {
   if (asked.transfer) return nullptr;
@@ -188,7 +213,12 @@ void PlanPricer::PriceEachGroup() {
   TrafficFolding traffic(whole, &graph);
   std::vector<std::vector<std::size_t>> transfer_of(asked_.size());
   constexpr std::uint32_t kCommunication = 200;  // label
+  const std::vector<CommId> like = SameShapes(costs);
   for (CommId comm = 0; comm < asked_.size(); ++comm) {
+    if (like[comm] != comm) {
+      transfer_of[comm] = transfer_of[like[comm]];
+      continue;
+    }
     for (std::size_t g = 0; g < costs[comm].size(); ++g) {
       const CollectiveCost& cost = costs[comm][g];
       const std::uint64_t colour = std::bit_cast<std::uint64_t>(cost.seconds) * 31 +
@@ -210,7 +240,7 @@ void PlanPricer::PriceEachGroup() {
       const CollectiveCost& cost = costs[comm][g];
       PatternId pattern = kNoPattern;
       if (!cost.pattern.flows.empty())
-        pattern = program_.graph.AddPattern(traffic.Folded(transfer_of[comm][g]));
+        pattern = program_.graph.AddPattern(traffic.Folded(transfer_of[comm][g], cost.pattern));
       prices_.push_back({cost.seconds, cost.latency_s, pattern});
     }
   }

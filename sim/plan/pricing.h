@@ -94,6 +94,7 @@ class PlanPricer {
   Fabric WholeFabric() const;
   void PriceAllGroupsAtOnce();
   void PriceEachGroup();
+  std::vector<CommId> SameShapes(const std::vector<std::vector<CollectiveCost>>& costs) const;
   // The steps of a collective on one group; nothing for a transfer, which has one.
   std::shared_ptr<const ChunkProgram> Chunks(const Asked& asked, const RankGroup& group) const;
 

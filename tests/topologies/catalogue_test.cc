@@ -47,7 +47,7 @@ TEST_CASE("any size of a family") {
   CHECK(OpenCatalogue("8xh100-ndr").nodes == 1);
   CHECK(ClusterFamilies(".") == std::vector<std::string>{"<N>xa100-40-hdr", "<N>xa100-hdr",
                                                          "<N>xb200-ndr", "<N>xgb200-nvl72",
-                                                         "<N>xh100-ndr", "<N>xh100-ndr-144p",
+                                                         "<N>xh100-ndr", "<N>xh100-ndr-128p",
                                                          "<N>xh100-ndr-2to1", "<N>xh200-ndr"});
 }
 
