@@ -1,15 +1,15 @@
 #include "sim/plan/lower.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cmath>
 #include <optional>
 #include <utility>
 
-#include "sim/collectives/chunk.h"
 #include "sim/plan/pricing.h"
+#include "sim/plan/rank_shares.h"
 #include "sim/plan/units.h"
+#include "sim/plan/waves.h"
 
 // From a plan to a program
 // ------------------------
@@ -38,16 +38,6 @@ namespace {
 
 constexpr double kValueBytes = 2;
 
-// The ops of one moment: one for each class of ranks of a stage, or of its groups of one kind. Ids are consecutive. A collective
-// of many steps has an op before them, `entry`, and one after them, `first`.
-struct Wave {
-  OpId first = kNoOp;
-  OpId entry = kNoOp;
-  std::size_t stage = 0;
-  std::optional<GroupKind> groups{};
-  bool Exists() const { return first != kNoOp; }
-};
-
 class Lowering {
  public:
   Lowering(const Scenario& scenario, const LowerOptions& options)
@@ -70,10 +60,8 @@ class Lowering {
     for (std::size_t stage = 0; stage < p; ++stage) AskForCommunication(stage);
     pricer_->Settle();
     CheckSize();
-    for (std::size_t stage = 0; stage < p; ++stage) {
-      AddStreams(stage);
-      AddClasses(stage);
-    }
+    waves_.emplace(*pricer_, &program_);
+    for (std::size_t stage = 0; stage < p; ++stage) AddClasses(stage);
     forward_first_.assign(p, std::vector<Wave>(Micro()));
     backward_first_ = forward_first_;
     forward_send_ = forward_first_;
@@ -135,186 +123,50 @@ class Lowering {
 
   // What the stage's ranks will say to each other: asked for before any op is made.
   void AskForCommunication(std::size_t stage) {
-    tp_.emplace_back();
-    dp_.emplace_back();
+    StageCommunication asked;
     for (const Unit& unit : stages_[stage].units) {
-      tp_.back().push_back(pricer_->TensorParallel(unit, stage));
-      dp_.back().push_back(pricer_->DataParallel(unit, stage));
+      asked.tp.push_back(pricer_->TensorParallel(unit, stage));
+      asked.dp.push_back(pricer_->DataParallel(unit, stage));
     }
-    const double bytes = program_.micro_batch_tokens * s_.model->Backbone().hidden * kValueBytes /
+    const double hidden = s_.model->Backbone().hidden;
+    const double bytes = program_.micro_batch_tokens * hidden * kValueBytes /
                          (s_.plan.sequence_parallel ? s_.plan.tp : 1);
-    send_forward_.push_back(stage + 1 < stages_.size()
-                                ? pricer_->Transfer(bytes, stage, GroupKind::kForward)
-                                : kNoComm);
-    send_backward_.push_back(stage > 0 ? pricer_->Transfer(bytes, stage, GroupKind::kBackward)
-                                       : kNoComm);
+    if (stage + 1 < stages_.size())
+      asked.send_forward = pricer_->Transfer(bytes, stage, GroupKind::kForward);
+    if (stage > 0) asked.send_backward = pricer_->Transfer(bytes, stage, GroupKind::kBackward);
     if (!Training()) {
-      decode_reduce_.push_back(pricer_->Collective(
-          CollectiveKind::kAllReduce,
-          static_cast<double>(s_.plan.micro_batch_size) * s_.model->Backbone().hidden * kValueBytes,
-          stage, GroupKind::kTp));
+      asked.decode_reduce =
+          pricer_->Collective(CollectiveKind::kAllReduce,
+                              static_cast<double>(s_.plan.micro_batch_size) * hidden * kValueBytes,
+                              stage, GroupKind::kTp);
     }
+    communication_.push_back(std::move(asked));
   }
 
-  // Classes of the stage's ranks, or of its groups of a kind.
-  std::size_t CountOf(std::size_t stage, std::optional<GroupKind> groups) const {
-    const StageClasses& classes = pricer_->Classes(stage);
-    return groups ? classes.first_group[static_cast<int>(*groups)].size() : classes.rank.size();
-  }
-  // Which op of a wave rank class `c` takes part in.
-  OpId IndexOf(const Wave& wave, std::size_t c) const {
-    if (!wave.groups) return static_cast<OpId>(c);
-    return pricer_->Classes(wave.stage).group_of[static_cast<int>(*wave.groups)][c];
-  }
-  OpId At(const Wave& wave, std::size_t c) const { return wave.first + IndexOf(wave, c); }
-  OpId EntryAt(const Wave& wave, std::size_t c) const { return wave.entry + IndexOf(wave, c); }
-  void Follow(const Wave& before, const Wave& after) {
-    if (before.groups && before.groups == after.groups) {
-      for (std::size_t g = 0; g < CountOf(before.stage, before.groups); ++g) {
-        program_.graph.AddDependency(before.first + static_cast<OpId>(g),
-                                     after.entry + static_cast<OpId>(g));
-      }
-      return;
-    }
-    for (std::size_t c = 0; c < CountOf(after.stage, {}); ++c)
-      program_.graph.AddDependency(At(before, c), EntryAt(after, c));
+  // Follows the data: the new wave waits for the front and becomes it.
+  void Chain(const Wave& wave) {
+    if (front_.Exists()) waves_->Follow(front_, wave);
+    front_ = wave;
   }
 
-  // A stream for each class of ranks, or of groups that a collective's lane serves.
-  void AddStreams(std::size_t stage) {
-    const std::size_t tp = CountOf(stage, GroupKind::kTp);
-    const std::size_t dp = CountOf(stage, GroupKind::kDp);
-    const std::size_t ranks = CountOf(stage, {});
-    for (const std::size_t count : {ranks, tp, ranks, ranks, dp, std::max(tp, dp)}) {
-      first_stream_.push_back(static_cast<StreamId>(program_.graph.stream_count()));
-      for (std::size_t i = 0; i < count; ++i) program_.graph.AddStream();
-    }
-    // The first rank class of each class of groups, which speaks for it.
-    const StageClasses& classes = pricer_->Classes(stage);
-    leader_.emplace_back();
-    for (int k = 0; k < kGroupKinds; ++k) {
-      leader_.back()[static_cast<std::size_t>(k)].resize(classes.first_group[k].size());
-      for (std::size_t c = classes.rank.size(); c-- > 0 && !classes.group_of[k].empty();)
-        leader_.back()[static_cast<std::size_t>(k)][classes.group_of[k][c]] =
-            static_cast<std::uint32_t>(c);
-    }
-  }
-  StreamId Stream(std::size_t stage, Lane lane, std::size_t index) const {
-    return first_stream_[stage * kLanes + static_cast<std::size_t>(lane)] +
-           static_cast<StreamId>(index);
-  }
-  std::uint32_t FirstClass(std::size_t stage) const { return first_class_[stage]; }
-
-  OpInfo& NewInfo(std::size_t stage, Lane lane, OpKind kind, std::size_t rank_class) {
-    OpInfo info;
-    info.rank_class = FirstClass(stage) + static_cast<std::uint32_t>(rank_class);
-    info.lane = lane;
-    info.kind = kind;
-    info.micro_batch = micro_batch_;
-    program_.info.push_back(info);
-    return program_.info.back();
-  }
-  OpId NextOp() const { return static_cast<OpId>(program_.info.size()); }
   // The first wave of a pass waits for another stage's data.
   void Note(const Wave& wave) {
     if (!first_wave_.Exists()) first_wave_ = wave;
   }
 
-  // Follows the data: the new wave waits for the front and becomes it.
-  void Chain(const Wave& wave) {
-    if (front_.Exists()) Follow(front_, wave);
-    front_ = wave;
-  }
-
-  // A kernel on every rank of the stage; `slowed_s` of it is what communication beside it costs.
   Wave AddKernel(std::size_t stage, OpKind kind, double seconds, double slowed_s = 0) {
     CheckClock(seconds + slowed_s);
-    const Wave wave{.first = NextOp(), .entry = NextOp(), .stage = stage};
+    const Wave wave = waves_->AddKernel(stage, kind, micro_batch_, seconds, slowed_s);
     Note(wave);
-    for (std::size_t c = 0; c < CountOf(stage, {}); ++c) {
-      const double slowdown =
-          kind == OpKind::kHost ? 1 : program_.classes[FirstClass(stage) + c].slowdown;
-      program_.graph.AddOp(Stream(stage, Lane::kMain, c),
-                           TimeFromSeconds(seconds * slowdown + slowed_s));
-      NewInfo(stage, Lane::kMain, kind, c).slowed_s = slowed_s;
-    }
     return wave;
   }
-
-  // A communication of every group of its kind. `times`: so many of it in a row, as one op.
   Wave AddCommunication(std::size_t stage, Lane lane, OpKind kind, CommId comm, int module = -1,
                         double times = 1) {
     CheckClock(pricer_->Seconds(comm) * times);
-    const GroupKind groups = pricer_->Groups(comm);
-    if (times == 1 && pricer_->Price(comm, 0).chunks != nullptr)
-      return AddSteps(stage, lane, kind, comm, module);
-    const Wave wave{.first = NextOp(), .entry = NextOp(), .stage = stage, .groups = groups};
-    if (lane == Lane::kTp) Note(wave);
-    for (std::size_t g = 0; g < CountOf(stage, groups); ++g) {
-      const Priced& priced = pricer_->Price(comm, g);
-      const Time duration = TimeFromSeconds(priced.seconds * times);
-      const StreamId stream = Stream(stage, lane, g);
-      if (priced.pattern != kNoPattern && times == 1) {
-        program_.graph.AddTransfer(stream, duration,
-                                   std::min(TimeFromSeconds(priced.latency_s), duration),
-                                   priced.pattern);
-      } else {
-        program_.graph.AddOp(stream, duration);  // many small messages in a row: latency alone
-      }
-      NewCommunication(stage, lane, kind, comm, g, module).bytes = pricer_->Bytes(comm) * times;
-    }
-    return wave;
-  }
-
-  OpInfo& NewCommunication(std::size_t stage, Lane lane, OpKind kind, CommId comm, std::size_t g,
-                           int module) {
-    const auto groups = static_cast<std::size_t>(pricer_->Groups(comm));
-    OpInfo& info = NewInfo(stage, lane, kind, leader_[stage][groups][g]);
-    info.module = static_cast<std::int16_t>(module);
-    return info;
-  }
-
-  // All steps of a collective of every group, between an op that waits for the members and one that they wait for.
-  Wave AddSteps(std::size_t stage, Lane lane, OpKind kind, CommId comm, int module) {
-    const GroupKind groups = pricer_->Groups(comm);
-    const std::size_t count = CountOf(stage, groups);
-    Wave wave{.stage = stage, .groups = groups};
-    const auto marks = [&] {
-      const OpId first = NextOp();
-      for (std::size_t g = 0; g < count; ++g) {
-        program_.graph.AddOp(Stream(stage, lane, g), Time{0});
-        NewCommunication(stage, lane, kind, comm, g, module);
-      }
-      return first;
-    };
-    wave.entry = marks();
-    std::vector<std::pair<OpId, OpId>> exits;  // (last step, group)
-    for (std::size_t g = 0; g < count; ++g) {
-      const ExpandedChunks steps = ExpandChunks(*pricer_->Price(comm, g).chunks, &program_.graph);
-      while (program_.info.size() < program_.graph.op_count())
-        NewCommunication(stage, lane, kind, comm, g, module);
-      for (const OpId op : steps.entry)
-        program_.graph.AddDependency(wave.entry + static_cast<OpId>(g), op);
-      for (const OpId op : steps.exit) exits.emplace_back(op, static_cast<OpId>(g));
-      CheckOps();
-    }
-    wave.first = marks();
-    for (std::size_t g = 0; g < count; ++g)
-      program_.info[wave.first + g].bytes = pricer_->Bytes(comm);
-    for (const auto& [op, g] : exits) program_.graph.AddDependency(op, wave.first + g);
+    const Wave wave =
+        waves_->AddCommunication(stage, lane, kind, micro_batch_, comm, module, times);
     if (lane == Lane::kTp) Note(wave);
     return wave;
-  }
-
-  // How many steps there will be is known only when they are there.
-  void CheckOps() const {
-    if (static_cast<double>(program_.graph.op_count()) <= kMostOps) return;
-    ThrowInput(341,
-               "the chunk level of this scenario is more than " +
-                   std::to_string(static_cast<std::int64_t>(kMostOps / 1e6)) +
-                   " million operations",
-               "--level flow, which has one operation a collective; or fewer micro-batches or GPUs",
-               ExitCode::kInfeasible);
   }
 
   void ChainCollective(std::size_t stage, CommId comm, std::size_t module, double times = 1) {
@@ -340,16 +192,17 @@ class Lowering {
 
   void Remember(const Wave& wave, bool at_end, const Unit& unit, double bytes) {
     if (bytes == 0) return;
-    for (std::size_t c = 0; c < CountOf(wave.stage, {}); ++c) {
-      program_.memory.push_back(
-          {At(wave, c), at_end, FirstClass(wave.stage) + static_cast<std::uint32_t>(c),
-           unit.logits ? MemoryKind::kLogits : MemoryKind::kActivations, bytes});
+    for (std::size_t c = 0; c < waves_->CountOf(wave.stage, {}); ++c) {
+      program_.memory.push_back({waves_->At(wave, c), at_end,
+                                 waves_->FirstClass(wave.stage) + static_cast<std::uint32_t>(c),
+                                 unit.logits ? MemoryKind::kLogits : MemoryKind::kActivations,
+                                 bytes});
     }
   }
 
   Wave AddDp(std::size_t stage, OpKind kind, const Unit& unit, CommId comm, const Wave& after) {
     const Wave wave = AddCommunication(stage, Lane::kDp, kind, comm, static_cast<int>(unit.module));
-    if (after.Exists()) Follow(after, wave);
+    if (after.Exists()) waves_->Follow(after, wave);
     return wave;
   }
 
@@ -360,14 +213,14 @@ class Lowering {
   }
   // After an op of the main stream that consumes gathered parameters.
   void Consume(const Wave& wave) {
-    if (pending_.Exists()) Follow(pending_, wave);
+    if (pending_.Exists()) waves_->Follow(pending_, wave);
     pending_ = {};
   }
 
   void Forward(std::size_t stage, std::size_t index) {
     const Unit& unit = stages_[stage].units[index];
-    const TpCollectives& tp = tp_[stage][index];
-    const DpCollectives& dp = dp_[stage][index];
+    const TpCollectives& tp = communication_[stage].tp[index];
+    const DpCollectives& dp = communication_[stage].dp[index];
     GatherAhead(stage, unit, dp);
     double beside = s_.plan.sharding == Sharding::kFsdp ? pricer_->Seconds(dp.gather) : 0;
     if (micro_batch_ == 0 && s_.plan.sharding == Sharding::kZero1 &&
@@ -380,7 +233,7 @@ class Lowering {
                                beside * share, unit.first.forward.flops);
     Consume(begin);
     if (micro_batch_ == 0 && !gathered_.empty() && gathered_[index].Exists())
-      Follow(gathered_[index], begin);
+      waves_->Follow(gathered_[index], begin);
     Wave end = begin;
     if (unit.has_second) {
       ChainCollective(stage, tp.after, unit.module);
@@ -396,8 +249,8 @@ class Lowering {
 
   void Backward(std::size_t stage, std::size_t index) {
     const Unit& unit = stages_[stage].units[index];
-    const TpCollectives& tp = tp_[stage][index];
-    const DpCollectives& dp = dp_[stage][index];
+    const TpCollectives& tp = communication_[stage].tp[index];
+    const DpCollectives& dp = communication_[stage].dp[index];
     GatherAhead(stage, unit, dp);
     FlushReduce();
     const bool last = micro_batch_ + 1 == s_.plan.micro_batches;
@@ -455,7 +308,7 @@ class Lowering {
     if (!waiting_reduce_) return;
     const WaitingReduce& w = *waiting_reduce_;
     reduces_.push_back(AddDp(w.stage, OpKind::kGradientReduce, stages_[w.stage].units[w.index],
-                             dp_[w.stage][w.index].reduce, w.after));
+                             communication_[w.stage].dp[w.index].reduce, w.after));
     waiting_reduce_.reset();
   }
 
@@ -523,7 +376,8 @@ class Lowering {
   }
 
   Wave Send(std::size_t stage, Lane lane) {
-    const CommId comm = lane == Lane::kPpForward ? send_forward_[stage] : send_backward_[stage];
+    const CommId comm = lane == Lane::kPpForward ? communication_[stage].send_forward
+                                                 : communication_[stage].send_backward;
     const Wave wave = AddCommunication(stage, lane, OpKind::kPipelineTransfer, comm);
     Chain(wave);
     return wave;
@@ -552,10 +406,11 @@ class Lowering {
     micro_batch_ = -1;
     for (const std::size_t index : late_) {
       reduces_.push_back(AddDp(stage, OpKind::kGradientReduce, stages_[stage].units[index],
-                               dp_[stage][index].reduce, last_compute_));
+                               communication_[stage].dp[index].reduce, last_compute_));
     }
-    const Wave optimizer = AddKernel(stage, OpKind::kOptimizer, optimizer_s_[stage]);
-    for (const Wave& reduce : reduces_) Follow(reduce, optimizer);
+    const Wave optimizer =
+        AddKernel(stage, OpKind::kOptimizer, OptimizerSeconds(s_, stages_[stage]));
+    for (const Wave& reduce : reduces_) waves_->Follow(reduce, optimizer);
   }
 
   // ZeRO-1: the parameters that the optimizers of the step before updated, gathered while the first forward runs.
@@ -566,7 +421,7 @@ class Lowering {
     Wave last_alone;
     const auto gather = [&](bool overlapped) {
       for (std::size_t i = 0; i < units.size(); ++i) {
-        const DpCollectives& dp = dp_[stage][i];
+        const DpCollectives& dp = communication_[stage].dp[i];
         if (pricer_->Seconds(dp.gather) <= 0 ||
             (Overlapped(stage, i) && s_.plan.overlap_parameter_gather) != overlapped)
           continue;
@@ -600,7 +455,7 @@ class Lowering {
     const PassCost head =
         CostOfHead(sequences, backbone.hidden, static_cast<double>(backbone.head_vocabulary),
                    s_.plan.tp, context_);
-    const CommId reduce = decode_reduce_[stage];
+    const CommId reduce = communication_[stage].decode_reduce;
     const double count = 2.0 * backbone.Layers();
     for (std::int64_t token = 1; token < s_.workload.new_tokens;
          ++token) {  // the first new token comes from the prefill
@@ -614,13 +469,13 @@ class Lowering {
       cost.memory_s += s_.stack->layer_overhead_s * backbone.Layers();
       Compute(stage, OpKind::kDecode, unit, cost.Seconds(), 0, cost.flops);
       ChainCollective(stage, reduce, module, count);
-      for (std::size_t c = 0; c < CountOf(stage, {}); ++c) {
-        RankClass& rank_class = program_.classes[FirstClass(stage) + c];
+      for (std::size_t c = 0; c < waves_->CountOf(stage, {}); ++c) {
+        RankClass& rank_class = program_.classes[waves_->FirstClass(stage) + c];
         ModuleShare& share = rank_class.modules[module];
         share.flops += cost.flops;
         share.forward_flops += cost.flops;
         share.forward_s += cost.Seconds() * rank_class.slowdown;
-        share.tp_s += SecondsFor(stage, c, reduce) * count;
+        share.tp_s += SecondsFor(*pricer_, stage, c, reduce) * count;
       }
     }
   }
@@ -633,129 +488,29 @@ class Lowering {
         const bool backward =
             backward_first_[stage][i].Exists() && backward_first_[stage + 1][i].Exists();
         for (std::size_t c = 0; c < next.size(); ++c) {
-          program_.graph.AddDependency(At(forward_send_[stage][i], c),
-                                       EntryAt(forward_first_[stage + 1][i], next[c]));
+          program_.graph.AddDependency(waves_->At(forward_send_[stage][i], c),
+                                       waves_->EntryAt(forward_first_[stage + 1][i], next[c]));
           if (!backward) continue;
-          program_.graph.AddDependency(At(backward_send_[stage + 1][i], next[c]),
-                                       EntryAt(backward_first_[stage][i], c));
+          program_.graph.AddDependency(waves_->At(backward_send_[stage + 1][i], next[c]),
+                                       waves_->EntryAt(backward_first_[stage][i], c));
         }
       }
     }
-  }
-
-  // What the communication costs the groups of rank class `c`.
-  double SecondsFor(std::size_t stage, std::size_t c, CommId comm) const {
-    if (comm == kNoComm) return 0;
-    const auto kind = static_cast<int>(pricer_->Groups(comm));
-    return pricer_->Price(comm, pricer_->Classes(stage).group_of[kind][c]).seconds;
-  }
-
-  std::string NameOf(std::size_t stage, std::size_t c) const {
-    const StageClasses& classes = pricer_->Classes(stage);
-    std::string name = "stage " + std::to_string(stage);
-    if (classes.rank.size() == 1) return name;
-    if (classes.count[c] > 1) {
-      name +=
-          ", " + std::to_string(classes.count[c]) + " GPUs like " + std::to_string(classes.rank[c]);
-    } else {
-      name += ", GPU " + std::to_string(classes.rank[c]);
-    }
-    return name;
   }
 
   void AddClasses(std::size_t stage) {
     const StageClasses& classes = pricer_->Classes(stage);
     DecideOverlap(stage);
-    first_class_.push_back(static_cast<std::uint32_t>(program_.classes.size()));
-    for (std::size_t c = 0; c < classes.rank.size(); ++c) AddClass(stage, c);
-    for (const std::uint32_t c : classes.class_of)
-      program_.class_of_gpu.push_back(first_class_.back() + c);
-  }
-
-  void AddClass(std::size_t stage, std::size_t index) {
-    const Plan& plan = s_.plan;
-    const StageClasses& classes = pricer_->Classes(stage);
-    RankClass c;
-    c.name = NameOf(stage, index);
-    c.stage = static_cast<int>(stage);
-    c.count = classes.count[index];
-    c.first_gpu = classes.rank[index];
-    c.consecutive = classes.rank.size() == 1 || c.count == 1;
-    if (!s_.faults.gpu_slowdown.empty())
-      c.slowdown = s_.faults.gpu_slowdown[static_cast<std::size_t>(c.first_gpu)];
-    c.modules.resize(s_.model->modules.size());
-    const Stage& st = stages_[stage];
-    if (stage == 0) {
-      for (std::size_t i = 0; i + 1 < s_.model->modules.size(); ++i)
-        c.layers += s_.model->modules[i].name + ", ";
+    const auto first = static_cast<std::uint32_t>(program_.classes.size());
+    waves_->AddStage(first);
+    for (std::size_t c = 0; c < classes.rank.size(); ++c) {
+      program_.classes.push_back(
+          MakeRankClass(s_, stages_[stage], stage, c, *pricer_, communication_[stage]));
     }
-    c.layers += s_.model->Backbone().name + " layers " + std::to_string(st.first_layer) + "-" +
-                std::to_string(st.last_layer);
-    const auto seconds_for = [&](CommId comm) { return SecondsFor(stage, index, comm); };
-    double optimized = 0;
-    for (std::size_t i = 0; i < st.units.size(); ++i) {
-      const Unit& unit = st.units[i];
-      ModuleShare& share = c.modules[unit.module];
-      share.parameters += unit.parameters;
-      share.largest_unit = std::max(share.largest_unit, unit.parameters);
-      share.trained = unit.trained;
-      const TpCollectives& tp = tp_[stage][i];
-      const DpCollectives& dp = dp_[stage][i];
-      const double halves = unit.has_second ? 2 : 1;
-      const double tp_after = seconds_for(tp.after);
-      const double tp_pass = halves * (seconds_for(tp.before) + tp_after);
-      share.forward_s += unit.first.forward.Seconds() + unit.second.forward.Seconds();
-      share.forward_flops += unit.first.forward.flops + unit.second.forward.flops;
-      share.flops += unit.first.forward.flops + unit.second.forward.flops;
-      share.tp_s += tp_pass;
-      share.kv_cache_bytes +=
-          unit.kv_cache_bytes *
-          (s_.sample.backbone_tokens + static_cast<double>(s_.workload.new_tokens)) *
-          static_cast<double>(plan.micro_batch_size) *
-          (unit.module + 1 == s_.model->modules.size() ? 1 : 0) * (Training() ? 0 : 1);
-      if (unit.backward) {
-        KernelCost gradient = unit.first.input_gradient + unit.second.input_gradient;
-        if (unit.trained) gradient += unit.first.weight_gradient + unit.second.weight_gradient;
-        share.backward_s += gradient.Seconds();
-        share.flops += gradient.flops;
-        share.tp_s += tp_pass;
-        if (plan.recompute == Recompute::kFull && unit.layer != nullptr) {
-          share.backward_s += unit.first.forward.Seconds() + unit.second.forward.Seconds();
-          share.tp_s += tp_pass - tp_after;
-        } else if (plan.recompute == Recompute::kSelective) {
-          share.backward_s +=
-              unit.first.attention_core.Seconds() + unit.second.attention_core.Seconds();
-        }
-      }
-      const double rounds =
-          plan.sharding == Sharding::kFsdp ? static_cast<double>(plan.micro_batches) : 1;
-      const auto bytes_of = [&](CommId comm) { return comm == kNoComm ? 0 : pricer_->Bytes(comm); };
-      share.gradient_bytes += bytes_of(dp.reduce) * rounds;
-      share.gradient_s += seconds_for(dp.reduce) * rounds;
-      const double gathers =
-          plan.sharding == Sharding::kFsdp ? rounds * (unit.backward ? 2 : 1) : 1;
-      share.gather_s += seconds_for(dp.gather) * gathers;
-      if (unit.trained) optimized += unit.parameters;
-    }
-    double optimizer_s = 0;
-    if (Training() && optimized > 0) {
-      const double shards = plan.sharding == Sharding::kDdp ? 1 : plan.dp;
-      optimizer_s =
-          s_.profile->MemoryBoundSeconds(optimized / shards * s_.stack->optimizer_traffic_bytes) *
-          s_.stack->memory_bound_factor;
-    }
-    if (index == 0) optimizer_s_.push_back(optimizer_s);
-    c.optimizer_s = optimizer_s * c.slowdown;
-    for (ModuleShare& share : c.modules) {
-      share.forward_s *= c.slowdown;
-      share.backward_s *= c.slowdown;
-    }
-    c.transfer_s = 2 * seconds_for(send_forward_[stage]);
-    program_.classes.push_back(std::move(c));
+    for (const std::uint32_t c : classes.class_of) program_.class_of_gpu.push_back(first + c);
   }
 
   static constexpr double kLongestStep = 9e5;  // s
-  static constexpr double kMostOps = 1e7;
 
   const Scenario& s_;
   const LowerOptions& options_;
@@ -763,14 +518,9 @@ class Lowering {
   Program program_;
   std::vector<Stage> stages_;
   std::optional<PlanPricer> pricer_;
-  std::vector<std::vector<TpCollectives>> tp_;  // by stage and unit
-  std::vector<std::vector<DpCollectives>> dp_;
-  std::vector<CommId> send_forward_, send_backward_, decode_reduce_;  // by stage
-  std::vector<std::vector<bool>> overlapped_;
-  std::vector<double> optimizer_s_;         // by stage, at full speed
-  std::vector<std::uint32_t> first_class_;  // by stage
-  std::vector<StreamId> first_stream_;      // by stage and lane
-  std::vector<std::array<std::vector<std::uint32_t>, kGroupKinds>> leader_;  // by stage
+  std::optional<Waves> waves_;
+  std::vector<StageCommunication> communication_;  // by stage
+  std::vector<std::vector<bool>> overlapped_;      // by stage and unit
   std::vector<std::vector<Wave>> forward_first_, backward_first_, forward_send_, backward_send_;
 
   double total_s_ = 0;  // of all waves

@@ -1,0 +1,152 @@
+#include "sim/plan/waves.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "sim/collectives/chunk.h"
+#include "sim/core/diagnostic.h"
+
+namespace aurum {
+
+void Waves::AddStage(std::uint32_t first_class) {
+  const std::size_t stage = first_class_.size();
+  first_class_.push_back(first_class);
+  const std::size_t tp = CountOf(stage, GroupKind::kTp);
+  const std::size_t dp = CountOf(stage, GroupKind::kDp);
+  const std::size_t ranks = CountOf(stage, {});
+  for (const std::size_t count : {ranks, tp, ranks, ranks, dp, std::max(tp, dp)}) {
+    first_stream_.push_back(static_cast<StreamId>(program_.graph.stream_count()));
+    for (std::size_t i = 0; i < count; ++i) program_.graph.AddStream();
+  }
+  const StageClasses& classes = pricer_.Classes(stage);
+  leader_.emplace_back();
+  for (std::size_t k = 0; k < kGroupKinds; ++k) {
+    leader_.back()[k].resize(classes.first_group[k].size());
+    if (classes.group_of[k].empty()) continue;
+    for (std::size_t c = classes.rank.size(); c-- > 0;)
+      leader_.back()[k][classes.group_of[k][c]] = static_cast<std::uint32_t>(c);
+  }
+}
+
+std::size_t Waves::CountOf(std::size_t stage, std::optional<GroupKind> groups) const {
+  const StageClasses& classes = pricer_.Classes(stage);
+  return groups ? classes.first_group[static_cast<std::size_t>(*groups)].size()
+                : classes.rank.size();
+}
+
+OpId Waves::IndexOf(const Wave& wave, std::size_t c) const {
+  if (!wave.groups) return static_cast<OpId>(c);
+  return pricer_.Classes(wave.stage).group_of[static_cast<std::size_t>(*wave.groups)][c];
+}
+
+void Waves::Follow(const Wave& before, const Wave& after) {
+  if (before.groups && before.groups == after.groups) {
+    for (OpId g = 0; g < CountOf(before.stage, before.groups); ++g)
+      program_.graph.AddDependency(before.first + g, after.entry + g);
+    return;
+  }
+  for (std::size_t c = 0; c < CountOf(after.stage, {}); ++c)
+    program_.graph.AddDependency(At(before, c), EntryAt(after, c));
+}
+
+StreamId Waves::Stream(std::size_t stage, Lane lane, std::size_t index) const {
+  return first_stream_[stage * kLanes + static_cast<std::size_t>(lane)] +
+         static_cast<StreamId>(index);
+}
+
+OpInfo& Waves::NewInfo(std::size_t stage, Lane lane, OpKind kind, std::int32_t micro_batch,
+                       std::size_t rank_class) {
+  OpInfo info;
+  info.rank_class = first_class_[stage] + static_cast<std::uint32_t>(rank_class);
+  info.lane = lane;
+  info.kind = kind;
+  info.micro_batch = micro_batch;
+  program_.info.push_back(info);
+  return program_.info.back();
+}
+
+OpInfo& Waves::NewInfo(const Communication& of, std::size_t group_class) {
+  const auto groups = static_cast<std::size_t>(pricer_.Groups(of.comm));
+  OpInfo& info =
+      NewInfo(of.stage, of.lane, of.kind, of.micro_batch, leader_[of.stage][groups][group_class]);
+  info.module = static_cast<std::int16_t>(of.module);
+  return info;
+}
+
+Wave Waves::AddKernel(std::size_t stage, OpKind kind, std::int32_t micro_batch, double seconds,
+                      double slowed_s) {
+  const Wave wave{.first = NextOp(), .entry = NextOp(), .stage = stage};
+  for (std::size_t c = 0; c < CountOf(stage, {}); ++c) {
+    const double slowdown =
+        kind == OpKind::kHost ? 1 : program_.classes[first_class_[stage] + c].slowdown;
+    program_.graph.AddOp(Stream(stage, Lane::kMain, c),
+                         TimeFromSeconds(seconds * slowdown + slowed_s));
+    NewInfo(stage, Lane::kMain, kind, micro_batch, c).slowed_s = slowed_s;
+  }
+  return wave;
+}
+
+Wave Waves::AddCommunication(std::size_t stage, Lane lane, OpKind kind, std::int32_t micro_batch,
+                             CommId comm, int module, double times) {
+  const Communication of{stage, lane, kind, micro_batch, comm, module};
+  const GroupKind groups = pricer_.Groups(comm);
+  if (times == 1 && pricer_.Price(comm, 0).chunks != nullptr) return AddSteps(of);
+  const Wave wave{.first = NextOp(), .entry = NextOp(), .stage = stage, .groups = groups};
+  for (std::size_t g = 0; g < CountOf(stage, groups); ++g) {
+    const Priced& priced = pricer_.Price(comm, g);
+    const Time duration = TimeFromSeconds(priced.seconds * times);
+    const StreamId stream = Stream(stage, lane, g);
+    if (priced.pattern != kNoPattern && times == 1) {
+      program_.graph.AddTransfer(
+          stream, duration, std::min(TimeFromSeconds(priced.latency_s), duration), priced.pattern);
+    } else {
+      program_.graph.AddOp(stream, duration);  // many small messages in a row: latency alone
+    }
+    NewInfo(of, g).bytes = pricer_.Bytes(comm) * times;
+  }
+  return wave;
+}
+
+// All steps of a collective of every group, between an op that waits for the members and one that
+// they wait for.
+Wave Waves::AddSteps(const Communication& of) {
+  const GroupKind groups = pricer_.Groups(of.comm);
+  const std::size_t count = CountOf(of.stage, groups);
+  Wave wave{.stage = of.stage, .groups = groups};
+  const auto marks = [&] {
+    const OpId first = NextOp();
+    for (std::size_t g = 0; g < count; ++g) {
+      program_.graph.AddOp(Stream(of.stage, of.lane, g), Time{0});
+      NewInfo(of, g);
+    }
+    return first;
+  };
+  wave.entry = marks();
+  std::vector<std::pair<OpId, OpId>> exits;  // (last step, group)
+  for (std::size_t g = 0; g < count; ++g) {
+    const ExpandedChunks steps = ExpandChunks(*pricer_.Price(of.comm, g).chunks, &program_.graph);
+    while (program_.info.size() < program_.graph.op_count()) NewInfo(of, g);
+    for (const OpId op : steps.entry)
+      program_.graph.AddDependency(wave.entry + static_cast<OpId>(g), op);
+    for (const OpId op : steps.exit) exits.emplace_back(op, static_cast<OpId>(g));
+    CheckOps();
+  }
+  wave.first = marks();
+  for (std::size_t g = 0; g < count; ++g)
+    program_.info[wave.first + g].bytes = pricer_.Bytes(of.comm);
+  for (const auto& [op, g] : exits) program_.graph.AddDependency(op, wave.first + g);
+  return wave;
+}
+
+// How many steps there will be is known only when they are there.
+void Waves::CheckOps() const {
+  if (static_cast<double>(program_.graph.op_count()) <= kMostOps) return;
+  ThrowInput(341,
+             "the chunk level of this scenario is more than " +
+                 std::to_string(static_cast<std::int64_t>(kMostOps / 1e6)) + " million operations",
+             "--level flow, which has one operation a collective; or fewer micro-batches or GPUs",
+             ExitCode::kInfeasible);
+}
+
+}  // namespace aurum

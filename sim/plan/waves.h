@@ -1,0 +1,82 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "sim/plan/pricing.h"
+#include "sim/plan/program.h"
+
+namespace aurum {
+
+// Programs of more operations than this are refused: their simulation would take gigabytes.
+inline constexpr double kMostOps = 1e7;
+
+// The ops of one moment: one for each class of ranks of a stage, or of its groups of one kind. Ids
+// are consecutive. A collective of many steps has an op before them, `entry`, and one after them,
+// `first`; else both are the same.
+struct Wave {
+  OpId first = kNoOp;
+  OpId entry = kNoOp;
+  std::size_t stage = 0;
+  std::optional<GroupKind> groups{};
+  bool Exists() const { return first != kNoOp; }
+};
+
+// Puts waves of ops into a program, with their streams and what is known of each op. All ranks of a
+// stage run the same program, so a lowering need not know how many classes of them there are.
+class Waves {
+ public:
+  // Both must outlive this; the pricer has settled.
+  Waves(const PlanPricer& pricer, Program* program) : pricer_(pricer), program_(*program) {}
+
+  // Streams of the next stage; its classes are program.classes[first_class] and following.
+  void AddStage(std::uint32_t first_class);
+  std::uint32_t FirstClass(std::size_t stage) const { return first_class_[stage]; }
+
+  // Classes of the stage's ranks, or of its groups of a kind.
+  std::size_t CountOf(std::size_t stage, std::optional<GroupKind> groups) const;
+  // The op of a wave that rank class `c` takes part in: whose end it waits for, and which waits for
+  // it.
+  OpId At(const Wave& wave, std::size_t c) const { return wave.first + IndexOf(wave, c); }
+  OpId EntryAt(const Wave& wave, std::size_t c) const { return wave.entry + IndexOf(wave, c); }
+  // Two waves of one stage, class by class.
+  void Follow(const Wave& before, const Wave& after);
+
+  // A kernel on every rank of the stage, by its class's slowdown; `slowed_s` more is what
+  // communication beside it costs.
+  Wave AddKernel(std::size_t stage, OpKind kind, std::int32_t micro_batch, double seconds,
+                 double slowed_s);
+  // A communication of every group of its kind. `times`: so many of it in a row, as one op. E0341.
+  Wave AddCommunication(std::size_t stage, Lane lane, OpKind kind, std::int32_t micro_batch,
+                        CommId comm, int module, double times);
+
+ private:
+  OpId IndexOf(const Wave& wave, std::size_t c) const;
+  StreamId Stream(std::size_t stage, Lane lane, std::size_t index) const;
+  OpId NextOp() const { return static_cast<OpId>(program_.info.size()); }
+  // What all ops of one communication have in common.
+  struct Communication {
+    std::size_t stage;
+    Lane lane;
+    OpKind kind;
+    std::int32_t micro_batch;
+    CommId comm;
+    int module;
+  };
+  OpInfo& NewInfo(std::size_t stage, Lane lane, OpKind kind, std::int32_t micro_batch,
+                  std::size_t rank_class);
+  OpInfo& NewInfo(const Communication& of, std::size_t group_class);
+  Wave AddSteps(const Communication& of);
+  void CheckOps() const;
+
+  const PlanPricer& pricer_;
+  Program& program_;
+  std::vector<std::uint32_t> first_class_;  // by stage
+  std::vector<StreamId> first_stream_;      // by stage and lane
+  // By stage and kind: the first rank class of each class of groups, which speaks for it.
+  std::vector<std::array<std::vector<std::uint32_t>, kGroupKinds>> leader_;
+};
+
+}  // namespace aurum
