@@ -165,6 +165,8 @@ std::string Table::As(Format format) const {
 
 std::string ShowSeconds(double seconds) {
   if (seconds == 0) return "0 s";
+  if (std::abs(seconds) >= 2 * 86400) return ThreeDigits(seconds / 86400) + " days";
+  if (std::abs(seconds) >= 2 * 3600) return ThreeDigits(seconds / 3600) + " h";
   if (std::abs(seconds) >= 1) return ThreeDigits(seconds) + " s";
   if (std::abs(seconds) >= 1e-3) return ThreeDigits(seconds * 1e3) + " ms";
   return ThreeDigits(seconds * 1e6) + " µs";

@@ -120,6 +120,10 @@ Json LoadsJson(const Shown& shown, std::size_t links_shown) {
 
 std::string LoadsText(const Shown& shown, std::size_t links_shown, Format format) {
   std::string out;
+  if (format != Format::kCsv) {
+    out += fmt::format("{} on {}, level {}: {} in all\n\n", shown.name, shown.cluster->name,
+                       shown.level, ShowSeconds(shown.makespan_s));
+  }
   if (!shown.items.empty()) {
     Table table({"transfer", "priced", "alone", "with the others", "slowed"}, "<>>>>");
     for (std::size_t i = 0; i < shown.items.size(); ++i) {
@@ -130,7 +134,7 @@ std::string LoadsText(const Shown& shown, std::size_t links_shown, Format format
     }
     out += table.As(format) + "\n";
   } else {
-    Table table({"transfers", "number", "undisturbed", "actual", "worst"}, "<>>>>");
+    Table table({"transfers", "number", "alone, mean", "as it was, mean", "worst"}, "<>>>>");
     for (std::size_t i = 0; i < shown.labels.size(); ++i) {
       const LabelDelay& delay = shown.loads.labels[i];
       if (delay.transfers == 0) continue;
@@ -167,6 +171,7 @@ Shown ShowScenario(const Options& options, const JsonDocument& document, InputCa
   shown.labels = {"tensor parallel", "pipeline", "parameter gather", "gradient reduce",
                   "alignment"};
   std::vector<std::uint8_t> label;
+  std::vector<std::uint32_t> instances;
   for (const OpInfo& info : e.program.info) {
     std::uint8_t at = 0;
     switch (info.kind) {
@@ -186,9 +191,11 @@ Shown ShowScenario(const Options& options, const JsonDocument& document, InputCa
         break;
     }
     label.push_back(at);
+    instances.push_back(info.instances);
   }
-  shown.loads = MeasureLoads(e.program.graph, e.program.fabric, e.outcome.schedule, label,
-                             shown.labels.size(), e.program.link_of, e.program.link_count);
+  shown.loads =
+      MeasureLoads(e.program.graph, e.program.fabric, e.outcome.schedule, label,
+                   shown.labels.size(), instances, e.program.link_of, e.program.link_count);
   shown.makespan_s = e.StepSeconds();
   return shown;
 }

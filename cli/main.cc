@@ -255,7 +255,7 @@ int Main(int argc, char** argv) {
   if (format == "md") options.format = Format::kMarkdown;
 
   try {
-    RefuseOwnInput(options, inputs, {scenario, file});
+    RefuseOwnInput(options, inputs, {scenario, file, loads, cluster});
     if (!std::filesystem::is_directory(options.data_root + "/models/catalogue")) {
       ThrowInput(206, "no catalogues under '" + options.data_root + "'",
                  "set AURUM_DATA to the folder that holds models/, topologies/ and calibrate/, or "

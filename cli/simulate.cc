@@ -34,22 +34,35 @@ std::string Summary(const Evaluation& e, const GoldenWeights& weights, Format fo
   facts.Row({e.memory.fits ? "step time" : "step time, if it fitted",
              fmt::format("{}  [{} – {}]  ({})", ShowSeconds(step), ShowSeconds(step * (1 - band)),
                          ShowSeconds(step * (1 + band)), ProvenanceName(e.program.provenance))});
+  facts.Row({"level", std::string(LevelName(e.outcome.level)) +
+                          (e.fold_check ? fmt::format("; folded = unfolded: {} kernels of {} ranks",
+                                                      e.fold_check->kernels, e.fold_check->ranks)
+                                        : "")});
+  for (std::size_t i = 0; i < s.faults.told.size() && i < 6; ++i)
+    facts.Row({i == 0 ? "faults" : "", s.faults.told[i]});
+  if (s.faults.told.size() > 6)
+    facts.Row({"", fmt::format("and {} more", s.faults.told.size() - 6)});
   if (e.goodput) {
     constexpr double kDay = 86400;
-    facts.Row({"goodput", fmt::format("{} of the time trains: {} days take {} (p99 {}), {} "
-                                      "interruptions, a checkpoint every {}",
-                                      ShowPercent(e.goodput->fraction), ShowNumber(s.goodput->days),
-                                      ShowNumber(e.goodput->expected_s / kDay),
-                                      ShowNumber(e.goodput_samples->p99_s / kDay),
-                                      ShowNumber(e.goodput->interruptions),
-                                      ShowSeconds(e.goodput->interval_s))});
+    facts.Row(
+        {"goodput",
+         fmt::format("{} of the time trains: {} days take {}{}, {} "
+                     "interruptions, a checkpoint every {}",
+                     ShowPercent(e.goodput->fraction), ShowNumber(s.goodput->days),
+                     ShowNumber(e.goodput->expected_s / kDay),
+                     e.goodput_samples
+                         ? fmt::format(" (p99 {})", ShowNumber(e.goodput_samples->p99_s / kDay))
+                         : "",
+                     ShowNumber(e.goodput->interruptions), ShowSeconds(e.goodput->interval_s))});
   }
   if (e.varied) {
-    facts.Row(
-        {"with variation",
-         fmt::format("p50 {}, p99 {}, mean {} of {} steps", ShowSeconds(e.varied->Quantile(0.5)),
-                     ShowSeconds(e.varied->Quantile(0.99)), ShowSeconds(e.varied->mean_s),
-                     e.varied->step_s.size())});
+    const auto over = [&](double seconds) {
+      return fmt::format("{} ({:+.1f} %)", ShowSeconds(seconds), (seconds / step - 1) * 100);
+    };
+    facts.Row({"with variation",
+               fmt::format("p50 {}, p99 {}, mean {} of {} steps", over(e.varied->Quantile(0.5)),
+                           over(e.varied->Quantile(0.99)), over(e.varied->mean_s),
+                           e.varied->step_s.size())});
   }
   facts.Row({"throughput",
              fmt::format("{} tokens/s, {} tokens/s per GPU, {} samples/s",

@@ -66,8 +66,12 @@ std::string Fingerprint(const JsonDocument& scenario, const std::vector<Axis>& a
 
 // `too_large` counts points that have an answer but do not fit the device.
 std::vector<Figure> EvaluatePoint(const JsonDocument& document, InputCache* cache, Level level,
-                                  std::atomic<std::size_t>* too_large) {
-  const Evaluation e = Evaluate(ReadScenario(document, cache), level);
+                                  Fold fold, std::atomic<std::size_t>* too_large) {
+  const Evaluation e = Evaluate(ReadScenario(document, cache), level, fold);
+  if (e.fold_check && !e.fold_check->equal) {
+    ThrowInput(770, "folded and unfolded simulation differ: " + e.fold_check->difference,
+               "--fold off is right; please report the scenario", ExitCode::kOutsideTolerance);
+  }
   if (!e.memory.fits) ++*too_large;
   return FiguresOf(e);
 }
@@ -159,7 +163,7 @@ ExitCode SweepCommand(const Options& options, const std::string& file,
   };
   std::atomic<std::size_t> too_large{0};
   const PointEvaluator evaluate = [&](const JsonDocument& point) {
-    return EvaluatePoint(point, &cache, options.level, &too_large);
+    return EvaluatePoint(point, &cache, options.level, options.fold, &too_large);
   };
   SweepSummary summary;
   if (options.output.empty()) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -29,6 +30,7 @@ Json BreakdownJson(const TimeBreakdown& time) {
   out.Set("compute_s", Seconds6(time.compute_s));
   out.Set("exposed_comm_s", Seconds6(time.exposed_comm_s));
   out.Set("bubble_s", Seconds6(time.bubble_s));
+  if (time.straggler_wait_s > 0) out.Set("straggler_wait_s", Seconds6(time.straggler_wait_s));
   out.Set("alignment_wait_s", Seconds6(time.alignment_wait_s));
   out.Set("data_wait_s", Seconds6(time.data_wait_s));
   out.Set("optimizer_s", Seconds6(time.optimizer_s));
@@ -82,7 +84,11 @@ std::optional<Evaluation> With(const JsonDocument& document, const std::string& 
   JsonDocument changed = document;
   try {
     SetPath(&changed, path, std::move(value), "what-if " + path);
-    return Evaluate(ReadScenario(changed, cache), level);
+    Scenario scenario = ReadScenario(changed, cache);
+    scenario
+        .variation = {};  // of the undisturbed step; drawing it again takes long and shows nothing
+    scenario.goodput.reset();
+    return Evaluate(std::move(scenario), level);
   } catch (const InputError&) {
     return std::nullopt;
   }
@@ -277,8 +283,28 @@ Json Facts(const Evaluation& e) {
                            s.plan.dp, s.plan.micro_batch_size, s.plan.micro_batches));
   fact("Sample", fmt::format("{:.0f} tokens, {:.0f} of them from media", s.sample.backbone_tokens,
                              s.sample.cross_modal_tokens));
-  fact("Level", e.outcome.level == Level::kFlow ? "flow: events with max-min sharing of links"
-                                                : "analytic: max-plus, collectives undisturbed");
+  const std::map<Level, const char*> levels = {
+      {Level::kAnalytic, "analytic: max-plus, collectives undisturbed"},
+      {Level::kFlow, "flow: events with max-min sharing of links"},
+      {Level::kAuto, "auto: flows share links where they meet"},
+      {Level::kChunk, "chunk: every step of every channel shares links"}};
+  fact("Level", levels.at(e.outcome.level));
+  for (const std::string& line : s.faults.told) fact("Fault", line);
+  if (e.varied) {
+    fact("Variation", fmt::format("of {} drawn steps p50 {}, p99 {}, mean {}",
+                                  e.varied->step_s.size(), ShowTime(e.varied->Quantile(0.5)),
+                                  ShowTime(e.varied->Quantile(0.99)), ShowTime(e.varied->mean_s)));
+  }
+  if (e.goodput) {
+    constexpr double kDay = 86400;
+    fact("Goodput",
+         fmt::format(
+             "{:.1f} % of the time trains: {:g} days take {:.1f}{}, {:.0f} "
+             "interruptions, a checkpoint every {:.0f} min",
+             100 * e.goodput->fraction, s.goodput->days, e.goodput->expected_s / kDay,
+             e.goodput_samples ? fmt::format(" (p99 {:.1f})", e.goodput_samples->p99_s / kDay) : "",
+             e.goodput->interruptions, e.goodput->interval_s / 60));
+  }
   fact("Signature", e.outcome.signature);
   return facts;
 }
@@ -320,9 +346,13 @@ Json EvaluationIsland(const Evaluation& e, const JsonDocument& document, InputCa
   findings.Set(
       "timeline",
       fmt::format("On {}, {:.0f} % of the step is compute, {:.1f} % waits for communication, "
-                  "{:.1f} % is pipeline bubble and {:.1f} % waits for another modality's tokens.",
+                  "{:.1f} % is pipeline bubble{} and {:.1f} % waits for another modality's tokens.",
                   e.program.classes[static_cast<std::size_t>(e.outcome.busiest_class)].name,
                   100 * t.compute_s / step, 100 * t.exposed_comm_s / step, 100 * t.bubble_s / step,
+                  t.straggler_wait_s > 0
+                      ? fmt::format(", {:.1f} % waits for a slower GPU of the stage",
+                                    100 * t.straggler_wait_s / step)
+                      : "",
                   100 * t.alignment_wait_s / step));
   std::size_t largest = 0;
   for (std::size_t i = 1; i < heaviest.at_peak.size(); ++i) {

@@ -19,10 +19,11 @@ namespace {
 constexpr std::string_view kUnknown = "–";
 
 // The parts of a step, by their keys in cli.md's order.
-constexpr std::array<std::pair<const char*, const char*>, 6> kParts = {{
+constexpr std::array<std::pair<const char*, const char*>, 7> kParts = {{
     {"compute_s", "compute"},
     {"exposed_comm_s", "exposed communication"},
     {"bubble_s", "pipeline bubbles"},
+    {"straggler_wait_s", "wait for a slower rank"},
     {"alignment_wait_s", "alignment wait"},
     {"data_wait_s", "data wait"},
     {"optimizer_s", "optimizer"},
@@ -232,7 +233,19 @@ void WriteTimeline(const Json& island, Document* out) {
   const std::vector<Json>& classes = ArrayOf(timeline, "classes").items();
   const double step = NumberOf(timeline, "step_time_s").value_or(0);
   std::vector<std::pair<std::string, std::vector<double>>> kinds;
+  // Exact sums where the document has them; else what is drawn.
+  for (std::size_t c = 0; c < classes.size(); ++c) {
+    for (const auto& [kind, seconds] : ObjectOf(classes[c], "main_s").members()) {
+      const auto at =
+          std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return k.first == kind; });
+      auto& sums =
+          at != kinds.end() ? *at : kinds.emplace_back(kind, std::vector<double>(classes.size()));
+      sums.second[c] = seconds.AsNumber();
+    }
+  }
+  const bool exact = !kinds.empty();
   for (const Json& event : ArrayOf(timeline, "events").items()) {
+    if (exact) break;
     if (!event.IsArray() || event.items().size() < 5) continue;
     const std::vector<Json>& e = event.items();
     if (!e[0].IsInteger() || !e[1].IsString() || e[1].AsString() != "main" || !e[2].IsString())

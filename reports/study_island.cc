@@ -82,6 +82,9 @@ Json PlansJson(const StudyInfo& info, const std::vector<StudyPoint>& points, std
     for (const char* part : {"compute_s", "exposed_comm_s", "bubble_s", "alignment_wait_s",
                              "data_wait_s", "optimizer_s"})
       time.Set(part, number(*p, part));
+    if (const auto wait = p->numbers.find("straggler_wait_s");
+        wait != p->numbers.end() && wait->second > 0)
+      time.Set("straggler_wait_s", wait->second);
     row.Set("time", std::move(time));
     row.Set("peak_gib", number(*p, "peak_gib"));
     row.Set("cause", "limited by " + p->limit);

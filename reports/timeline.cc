@@ -220,6 +220,13 @@ Json TimelineJson(const Evaluation& e) {
     }
   }
   const Time step = e.outcome.schedule.makespan;
+  // Of each class's compute lane, by kind, before anything is left out for drawing.
+  std::vector<std::map<std::string, double>> main_s(shown.size());
+  for (const Event& event : events) {
+    if (event.lane == "main")
+      main_s[static_cast<std::size_t>(event.shown_class)][event.kind] +=
+          Seconds(event.end - event.start);
+  }
   Merge(&events, Time{0});
   if (events.size() > kMaxEvents) {
     events = Slice(events, step, std::max<std::size_t>(kMaxEvents / (2 * shown.size()), 150));
@@ -245,6 +252,11 @@ Json TimelineJson(const Evaluation& e) {
     const std::size_t layers = rank_class.layers.rfind("layers ");
     entry.Set("layers",
               layers == std::string::npos ? rank_class.layers : rank_class.layers.substr(layers));
+    Json sums = Json::Object();
+    for (const auto& [kind, seconds] :
+         main_s[static_cast<std::size_t>(index[static_cast<std::size_t>(c)])])
+      sums.Set(kind, RoundSignificant(seconds, 6));
+    entry.Set("main_s", std::move(sums));
     classes.Append(std::move(entry));
   }
   out.Set("classes", std::move(classes));

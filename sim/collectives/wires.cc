@@ -69,7 +69,9 @@ void WirePlan::Add(const Wire& wire, int phase) {
   if (cluster_->Spreads()) {
     const std::vector<RouteShare> routes = cluster_->Routes(wire.src, wire.dst);
     if (!routes.empty()) {
-      for (const RouteShare& route : routes) AddPath(route.links, wire.bytes * route.share, phase);
+      for (const RouteShare& route :
+           routes)  // A part of a message has a part of its claim on a link.
+        AddPath(route.links, wire.bytes * route.share, phase, route.share);
       return;
     }
   }
@@ -109,7 +111,7 @@ std::uint32_t WirePlan::LoadOf(int link, int phase) {
   return load_of_number_[number];
 }
 
-void WirePlan::AddPath(std::span<const int> links, double bytes, int phase) {
+void WirePlan::AddPath(std::span<const int> links, double bytes, int phase, double weight) {
   double latency_s = 0;
   bool network = false;
   for (const int id : links) {
@@ -124,6 +126,7 @@ void WirePlan::AddPath(std::span<const int> links, double bytes, int phase) {
   phases_ = std::max(phases_, phase + 1);
   first_hop_.push_back(hops_.size());
   bytes_.push_back(bytes);
+  weight_.push_back(weight);
   latency_.push_back(latency_s);
   network_.push_back(network);
   if (network) crosses_.back() = true;
@@ -204,7 +207,7 @@ void WirePlan::Scale(double factor) {
 }
 
 Flow WirePlan::FlowOf(std::size_t wire, double cap) const {
-  Flow flow{.links = {}, .bytes = bytes_[wire], .weight = 1, .cap_bytes_per_s = cap};
+  Flow flow{.links = {}, .bytes = bytes_[wire], .weight = weight_[wire], .cap_bytes_per_s = cap};
   for (const std::uint32_t at : Loads(wire))
     flow.links.push_back(static_cast<std::uint32_t>(loads_[at].link));
   return flow;

@@ -54,7 +54,7 @@ class WirePlan {
   // for each path, with its share of the bytes. Throws E0560 where no route connects the two.
   void Add(const Wire& wire, int phase = 0);
   // The same over given links, e.g. from a GPU into its switch.
-  void AddPath(std::span<const int> links, double bytes, int phase = 0);
+  void AddPath(std::span<const int> links, double bytes, int phase = 0, double weight = 1);
 
   std::size_t size() const { return bytes_.size(); }
   std::size_t group_count() const { return first_of_group_.size(); }
@@ -101,7 +101,7 @@ class WirePlan {
   double SumOfPhases(Visit each, const LinkEfficiency& efficiency, LinkKind* bottleneck) const;
 
   const Cluster* cluster_;
-  std::vector<double> bytes_, latency_;
+  std::vector<double> bytes_, weight_, latency_;
   std::vector<bool> network_, crosses_;
   std::vector<std::size_t> first_hop_{0}, first_of_group_{0};
   std::vector<std::uint32_t> hops_;  // indices of loads_

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <map>
 #include <string>
 #include <utility>
@@ -57,6 +58,28 @@ std::vector<int> Draw(double share, std::uint64_t seed, Target target, int count
   for (std::size_t i = 0; i < taken; ++i) drawn.push_back(order[i].second);
   std::sort(drawn.begin(), drawn.end());
   return drawn;
+}
+
+// What a list names twice, it names once.
+void Once(std::vector<int>* devices) {
+  std::sort(devices->begin(), devices->end());
+  devices->erase(std::unique(devices->begin(), devices->end()), devices->end());
+}
+
+// The first few names, and how many more there are.
+std::string Some(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 4;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kShown, names.size()); ++i)
+    text += (i > 0 ? ", " : "") + names[i];
+  if (names.size() > kShown) text += " and " + std::to_string(names.size() - kShown) + " more";
+  return text;
+}
+
+std::string Short(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return text;
 }
 
 class FaultReader {
@@ -130,13 +153,19 @@ class FaultReader {
         gpus.push_back(static_cast<int>(gpu));
       }
       if (gpus.empty()) reader.Fail(350, "gpus", "an empty list", "name at least one GPU");
+      Once(&gpus);
     }
+    if (!reader.Has("slowdown"))
+      reader.Fail(351, "", "a slow GPU has a slowdown", "\"slowdown\": 1.3");
     const double slowdown = reader.Number("slowdown", 1, 1e3);
+    std::vector<std::string> names;
+    for (const int gpu : gpus) names.push_back(std::to_string(gpu));
+    faults_.told.push_back((gpus.size() == 1 ? "GPU " : "GPUs ") + Some(names) + ": kernels take " +
+                           Short(slowdown) + " times as long");
     if (slowdown == 1) return;
     faults_.gpu_slowdown.resize(static_cast<std::size_t>(count), 1);
     for (const int gpu : gpus) {
-      double& factor = faults_.gpu_slowdown[static_cast<std::size_t>(gpu)];
-      factor = std::max(factor, slowdown);
+      faults_.gpu_slowdown[static_cast<std::size_t>(gpu)] *= slowdown;
     }
   }
 
@@ -177,6 +206,7 @@ class FaultReader {
       drawn.push_back(found->second);
     }
     if (drawn.empty()) reader.Fail(350, key, "an empty list", "name at least one");
+    Once(&drawn);
     return drawn;
   }
 
@@ -199,6 +229,19 @@ class FaultReader {
                   "give until_s, or a factor above 0; a job that loses a link restarts without it",
                   "", ExitCode::kInfeasible);
     }
+    std::vector<std::string> ends;
+    for (const int cable : cables) {
+      const Link& link = cluster_.links()[static_cast<std::size_t>(2 * cable)];
+      ends.push_back(VertexName(cluster_.vertices()[static_cast<std::size_t>(link.from)]) + " - " +
+                     VertexName(cluster_.vertices()[static_cast<std::size_t>(link.to)]));
+    }
+    std::string told =
+        Some(ends) + (factor == 0 ? ": down" : ": " + Short(factor) + " of the rate");
+    if (timed) {
+      told += " from " + Short(from) + " s";
+      if (reader.Has("until_s")) told += " to " + Short(until) + " s";
+    }
+    faults_.told.push_back(told);
     for (const int cable : cables) {
       for (const int link : {2 * cable, 2 * cable + 1}) {
         if (timed) {

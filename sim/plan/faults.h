@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "sim/core/object_reader.h"
@@ -13,6 +14,7 @@ struct Faults {
   std::vector<double> gpu_slowdown;  // by GPU, ≥ 1: its kernels take so much longer; empty: none
   std::vector<double> link_factor;   // by link of the cluster, for the whole step; empty: none
   std::vector<LinkChange> link_changes;  // during the step
+  std::vector<std::string> told;         // each fault in words, with the devices it fell on
   bool Any() const {
     return !gpu_slowdown.empty() || !link_factor.empty() || !link_changes.empty();
   }

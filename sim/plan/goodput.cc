@@ -20,8 +20,11 @@ double FailureRate(const GoodputSpec& spec, int gpus, int nodes) {
   return (spec.mtbf_of_node ? nodes : gpus) / spec.mtbf_s;
 }
 
+// No longer than the training itself, which ends with a checkpoint.
 double Interval(const GoodputSpec& spec, double rate) {
-  return spec.interval_s ? *spec.interval_s : BestInterval(rate, spec.checkpoint_s);
+  const double interval =
+      spec.interval_s ? *spec.interval_s : BestInterval(rate, spec.checkpoint_s);
+  return std::min(interval, spec.days * kDay);
 }
 
 void CheckEnds(const GoodputSpec& spec, double rate, double interval) {
@@ -124,10 +127,11 @@ GoodputSpec ReadGoodput(ObjectReader reader) {
   spec.checkpoint_s = reader.Number("checkpoint_s", 0, 1e6);
   if (reader.Has("checkpoint_interval_s"))
     spec.interval_s = reader.Number("checkpoint_interval_s", 1e-3, 1e8);
-  if (!spec.interval_s && spec.checkpoint_s == 0) {
-    reader.Fail(761, "checkpoint_s",
-                "a checkpoint that costs nothing has no best interval: the shorter the better",
-                "say how long training stands still for one, or give 'checkpoint_interval_s'");
+  if (!spec.interval_s && spec.checkpoint_s < 1e-3) {
+    reader.Fail(
+        761, "checkpoint_s",
+        "a checkpoint that costs next to nothing has no best interval: the shorter the better",
+        "say how long training stands still for one, or give 'checkpoint_interval_s'");
   }
   spec.restart_s = reader.Number("restart_s", 0, 1e6);
   spec.detection_s = reader.Number("detection_s", 0, 1e6);

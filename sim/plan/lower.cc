@@ -77,7 +77,6 @@ class Lowering {
   std::size_t Micro() const { return static_cast<std::size_t>(s_.plan.micro_batches); }
   bool Training() const { return s_.workload.task == Task::kTrain; }
 
-  // The clock holds 106 days. All ops in a row must stay a tenth of that, so that sharing has room to delay them.
   void CheckClock(double seconds) {
     total_s_ += seconds;
     if (total_s_ < kLongestStep) return;
@@ -509,8 +508,6 @@ class Lowering {
     }
     for (const std::uint32_t c : classes.class_of) program_.class_of_gpu.push_back(first + c);
   }
-
-  static constexpr double kLongestStep = 9e5;  // s
 
   const Scenario& s_;
   const LowerOptions& options_;

@@ -94,13 +94,11 @@ CommId PlanPricer::Transfer(double bytes, std::size_t stage, GroupKind direction
 }
 
 void PlanPricer::Settle() {
-  // Without traffic and with all ranks alike, a stage is a class by construction: a sweep need not
-  // look for it a million times.
-  if (options_.traffic == Traffic::kNone && options_.fold != Fold::kOff && !s_.faults.Any()) {
-    PriceAllGroupsAtOnce();
-  } else {
-    PriceEachGroup();
-  }
+  // Without traffic, and where all groups of a stage cost the same, a stage is a class: a sweep need
+  // not look for it a million times.
+  const bool sought =
+      options_.traffic != Traffic::kNone || options_.fold == Fold::kOff || s_.faults.Any();
+  if (sought || !PriceAlike()) PriceEachGroup();
   for (Asked& asked : asked_) {
     const StageClasses& classes = classes_[asked.stage];
     for (std::size_t g = 0; g < classes.first_group[static_cast<int>(asked.groups)].size(); ++g)
@@ -109,14 +107,25 @@ void PlanPricer::Settle() {
   program_.alignment.seconds_per_micro_batch = Seconds(align_forward_) + Seconds(align_backward_);
 }
 
-void PlanPricer::PriceAllGroupsAtOnce() {
-  classes_ = OneClassPerStage(s_.plan);
+// False, and nothing is priced, where groups of one kind and stage cost differently: because some
+// cross a leaf or an NVLink domain, say, and others do not.
+bool PlanPricer::PriceAlike() {
+  std::vector<Priced> prices;
+  Provenance provenance = program_.provenance;
   for (Asked& asked : asked_) {
-    const CollectiveCost cost = Cost(asked, GroupsOfStage(s_.plan, asked.stage, asked.groups));
-    program_.provenance = Weakest(program_.provenance, cost.provenance);
-    asked.first_price = prices_.size();
-    prices_.push_back({cost.seconds, cost.latency_s});
+    const std::vector<CollectiveCost> costs =
+        Costs(asked, GroupsOfStage(s_.plan, asked.stage, asked.groups));
+    for (const CollectiveCost& cost : costs) {
+      provenance = Weakest(provenance, cost.provenance);
+      if (TimeFromSeconds(cost.seconds) != TimeFromSeconds(costs.front().seconds)) return false;
+    }
+    asked.first_price = prices.size();
+    prices.push_back({costs.front().seconds, costs.front().latency_s});
   }
+  program_.provenance = provenance;
+  prices_ = std::move(prices);
+  classes_ = OneClassPerStage(s_.plan);
+  return true;
 }
 
 // A collective reaches a share of a link's rate, and so do several that meet on it. NVLink is an
@@ -221,8 +230,11 @@ void PlanPricer::PriceEachGroup() {
     }
     for (std::size_t g = 0; g < costs[comm].size(); ++g) {
       const CollectiveCost& cost = costs[comm][g];
-      const std::uint64_t colour = std::bit_cast<std::uint64_t>(cost.seconds) * 31 +
-                                   std::bit_cast<std::uint64_t>(cost.latency_s) * 17 + comm;
+      // As the clock sees them: what is less than a picosecond makes no difference.
+      const std::uint64_t colour =
+          static_cast<std::uint64_t>(TimeFromSeconds(cost.seconds).ps) * 0x9e3779b97f4a7c15ULL +
+          static_cast<std::uint64_t>(TimeFromSeconds(cost.latency_s).ps) * 0xd6e8feb86659fd93ULL +
+          comm;
       const auto vertex = graph.AddVertex(colour);
       const auto group = ranks.GroupVertex(asked_[comm].stage, asked_[comm].groups, g);
       graph.AddEdge(group, vertex, kCommunication);

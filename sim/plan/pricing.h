@@ -92,7 +92,7 @@ class PlanPricer {
   CollectiveCost Cost(const Asked& asked, const std::vector<RankGroup>& groups) const;
   std::vector<CollectiveCost> Costs(const Asked& asked, const std::vector<RankGroup>& groups) const;
   Fabric WholeFabric() const;
-  void PriceAllGroupsAtOnce();
+  bool PriceAlike();
   void PriceEachGroup();
   std::vector<CommId> SameShapes(const std::vector<std::vector<CollectiveCost>>& costs) const;
   // The steps of a collective on one group; nothing for a transfer, which has one.

@@ -38,9 +38,10 @@ struct OpInfo {
   std::int16_t module = -1;  // index into Model::modules; -1: none
   bool head = false;         // output head and loss
   std::int32_t micro_batch = -1;
-  double flops = 0;     // model FLOPs on one GPU; recomputation not counted
-  double slowed_s = 0;  // of its time: what a collective beside it costs
-  double bytes = 0;     // that one GPU exchanges (nccl-tests' size)
+  std::uint32_t instances = 1;  // ranks or groups that do this at once
+  double flops = 0;             // model FLOPs on one GPU; recomputation not counted
+  double slowed_s = 0;          // of its time: what a collective beside it costs
+  double bytes = 0;             // that one GPU exchanges (nccl-tests' size)
 };
 
 // Memory that an op takes or returns on every GPU of its class.

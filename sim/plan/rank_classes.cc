@@ -139,6 +139,14 @@ StageClasses Collect(const Plan& plan, std::size_t stage, RankNumber rank_number
     std::vector<std::pair<std::uint32_t, std::uint32_t>> by_number;  // (number, first group)
     for (std::uint32_t g = 0; g < groups; ++g) by_number.emplace_back(group_number(kind, g), g);
     std::sort(by_number.begin(), by_number.end());
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> counts;  // (first group, groups)
+    for (const auto& [number, g] : by_number) {
+      if (counts.empty() || group_number(kind, counts.back().first) != number)
+        counts.emplace_back(g, 0);
+      ++counts.back().second;
+    }
+    std::sort(counts.begin(), counts.end());
+    for (const auto& [first, count] : counts) classes.group_count[k].push_back(count);
     by_number.erase(std::unique(by_number.begin(), by_number.end(),
                                 [](const auto& a, const auto& b) { return a.first == b.first; }),
                     by_number.end());
@@ -204,6 +212,8 @@ std::vector<StageClasses> OneClassPerStage(const Plan& plan) {
       if (GroupCount(plan, stage, static_cast<GroupKind>(k)) == 0) continue;
       classes.group_of[k] = {0};
       classes.first_group[k] = {0};
+      classes.group_count[k] = {
+          static_cast<std::uint32_t>(GroupCount(plan, stage, static_cast<GroupKind>(k)))};
     }
     if (stage + 1 < stages.size()) classes.next = {0};
   }

@@ -28,6 +28,7 @@ struct StageClasses {
   // By kind: by rank class, the class of its group; and by class of groups, its first group.
   std::vector<std::uint32_t> group_of[kGroupKinds];
   std::vector<std::uint32_t> first_group[kGroupKinds];
+  std::vector<std::uint32_t> group_count[kGroupKinds];
   // By rank class: the class of its partner in the next stage.
   std::vector<std::uint32_t> next;
 };

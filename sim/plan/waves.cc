@@ -62,6 +62,7 @@ OpInfo& Waves::NewInfo(std::size_t stage, Lane lane, OpKind kind, std::int32_t m
   info.lane = lane;
   info.kind = kind;
   info.micro_batch = micro_batch;
+  info.instances = static_cast<std::uint32_t>(pricer_.Classes(stage).count[rank_class]);
   program_.info.push_back(info);
   return program_.info.back();
 }
@@ -71,6 +72,7 @@ OpInfo& Waves::NewInfo(const Communication& of, std::size_t group_class) {
   OpInfo& info =
       NewInfo(of.stage, of.lane, of.kind, of.micro_batch, leader_[of.stage][groups][group_class]);
   info.module = static_cast<std::int16_t>(of.module);
+  info.instances = pricer_.Classes(of.stage).group_count[groups][group_class];
   return info;
 }
 

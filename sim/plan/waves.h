@@ -13,6 +13,10 @@ namespace aurum {
 // Programs of more operations than this are refused: their simulation would take gigabytes.
 inline constexpr double kMostOps = 1e7;
 
+// A step longer than this is refused, s. The clock holds 106 days; all ops in a row must stay a
+// tenth of that, so that sharing has room to delay them.
+inline constexpr double kLongestStep = 864e3;
+
 // The ops of one moment: one for each class of ranks of a stage, or of its groups of one kind. Ids
 // are consecutive. A collective of many steps has an op before them, `entry`, and one after them,
 // `first`; else both are the same.

@@ -6,6 +6,7 @@
 
 #include "sim/core/hash.h"
 #include "sim/core/units.h"
+#include "sim/plan/waves.h"
 
 namespace aurum {
 namespace {
@@ -137,14 +138,20 @@ Evaluation Evaluate(Scenario scenario, Level level, Fold fold) {
   options.traffic = TrafficOf(level);
   options.fold = fold;
   if (!e.scenario.faults.link_changes.empty() && level == Level::kAnalytic) {
-    ThrowInput(354, "a fault that begins or ends during the step needs the flow level",
-               "--level flow; or remove from_s and until_s");
+    ThrowInput(
+        354, "a fault that begins or ends during the step needs the flow level",
+        "--level flow; or remove from_s and until_s. For a report: aurum simulate --level flow "
+        "--json -o R.json, then aurum report R.json");
   }
   e.program = Lower(e.scenario, options);
   e.outcome = Simulate(e.program, level);
   if (e.outcome.schedule.stalled != kNoOp) {
     ThrowInput(355, "a transfer waits for a link that never comes back",
                "an until_s for every fault with factor 0", ExitCode::kInfeasible);
+  }
+  if (e.StepSeconds() > kLongestStep) {
+    ThrowInput(340, "a step of this scenario would take longer than ten days",
+               "faults that leave more of a link, or end earlier", ExitCode::kInfeasible);
   }
   if (fold == Fold::kVerify) {
     options.fold = Fold::kOff;
@@ -154,10 +161,16 @@ Evaluation Evaluate(Scenario scenario, Level level, Fold fold) {
   if (e.scenario.variation.seeds > 0) e.varied = DrawSteps(e.scenario, level);
   if (e.scenario.goodput) {
     const Cluster& cluster = *e.scenario.cluster;
-    constexpr int kRuns = 1000;
     e.goodput = ExpectedGoodput(*e.scenario.goodput, cluster.GpuCount(), cluster.nodes);
-    e.goodput_samples =
-        SampleGoodput(*e.scenario.goodput, cluster.GpuCount(), cluster.nodes, 0, kRuns);
+    // A thousand runs, or as many as have a few million events; under fifty, no p99 is told.
+    constexpr double kEvents = 4e6;
+    const double events =
+        1 + e.goodput->interruptions + e.scenario.goodput->days * 86400 / e.goodput->interval_s;
+    const int runs = static_cast<int>(std::min(1000.0, kEvents / events));
+    if (runs >= 50) {
+      e.goodput_samples =
+          SampleGoodput(*e.scenario.goodput, cluster.GpuCount(), cluster.nodes, 0, runs);
+    }
   }
   e.memory = MeasureMemory(e.scenario, e.program, e.outcome);
   e.golden = GoldenTerms(e.scenario, e.program);
@@ -314,6 +327,11 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
     if (!e.fold_check->equal) check.Set("difference", e.fold_check->difference);
     out.Set("fold_check", std::move(check));
   }
+  if (!s.faults.told.empty()) {
+    Json told = Json::Array();
+    for (const std::string& line : s.faults.told) told.Append(line);
+    out.Set("faults", std::move(told));
+  }
   if (e.varied) {
     Json varied = Json::Object();
     varied.Set("steps", static_cast<std::int64_t>(e.varied->step_s.size()));
@@ -331,8 +349,10 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
     goodput.Set("fraction", g.fraction);
     goodput.Set("training_days", e.scenario.goodput->days);
     goodput.Set("expected_days", g.expected_s / kDay);
-    goodput.Set("p50_days", e.goodput_samples->p50_s / kDay);
-    goodput.Set("p99_days", e.goodput_samples->p99_s / kDay);
+    if (e.goodput_samples) {
+      goodput.Set("p50_days", e.goodput_samples->p50_s / kDay);
+      goodput.Set("p99_days", e.goodput_samples->p99_s / kDay);
+    }
     goodput.Set("checkpoint_interval_s", g.interval_s);
     goodput.Set("steps_between_checkpoints", g.interval_s / step);
     goodput.Set("interruptions", g.interruptions);

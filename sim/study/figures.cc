@@ -27,6 +27,7 @@ std::vector<Figure> FiguresOf(const Evaluation& e) {
   add("compute_slowed_by_communication_s", t.slowed_s);
   add("exposed_comm_s", t.exposed_comm_s);
   add("bubble_s", t.bubble_s);
+  add("straggler_wait_s", t.straggler_wait_s);
   add("alignment_wait_s", t.alignment_wait_s);
   add("data_wait_s", t.data_wait_s);
   add("optimizer_s", t.optimizer_s);
@@ -45,6 +46,19 @@ std::vector<Figure> FiguresOf(const Evaluation& e) {
   add("path_f_over_b_s", golden.path.f_over_b_s);
   add("path_g_over_c_s", golden.path.g_over_c_s);
   add("path_comm_s", golden.path.comm_s);
+  if (e.varied) {
+    add("variation_mean_s", e.varied->mean_s);
+    add("variation_p50_s", e.varied->Quantile(0.5));
+    add("variation_p99_s", e.varied->Quantile(0.99));
+  }
+  if (e.goodput) {
+    constexpr double kDay = 86400;
+    add("goodput", e.goodput->fraction);
+    add("goodput_tokens_per_s", TokensPerStep(s) / step * e.goodput->fraction);
+    add("training_days_expected", e.goodput->expected_s / kDay);
+    if (e.goodput_samples) add("training_days_p99", e.goodput_samples->p99_s / kDay);
+    add("checkpoint_interval_s", e.goodput->interval_s);
+  }
   for (const GoldenTerm& term : golden.terms) {
     add("f_over_b_s." + term.module, term.f_over_b_s);
     add("g_over_c_s." + term.module, term.g_over_c_s);

@@ -36,7 +36,7 @@ void Sweep(std::span<const Stay> stays, LinkLoad* load) {
 
 Loads MeasureLoads(const OpGraph& graph, const Fabric& fabric, const Schedule& schedule,
                    std::span<const std::uint8_t> label, std::size_t label_count,
-                   std::span<const std::uint32_t> link_of,
+                   std::span<const std::uint32_t> instances, std::span<const std::uint32_t> link_of,
                    std::span<const std::uint32_t> link_count) {
   assert(label.size() == graph.op_count());
   Loads loads;
@@ -49,9 +49,10 @@ Loads MeasureLoads(const OpGraph& graph, const Fabric& fabric, const Schedule& s
     const double nominal = Seconds(graph.duration(op));
     const double actual = Seconds(schedule.end[op] - schedule.start[op]);
     LabelDelay& delay = loads.labels[label[op]];
-    ++delay.transfers;
-    delay.nominal_s += nominal;
-    delay.actual_s += actual;
+    const std::uint32_t stands_for = instances.empty() ? 1 : instances[op];
+    delay.transfers += stands_for;
+    delay.nominal_s += nominal * stands_for;
+    delay.actual_s += actual * stands_for;
     if (nominal > 0) delay.worst_factor = std::max(delay.worst_factor, actual / nominal);
     own.clear();
     for (const Flow& flow : graph.traffic(graph.pattern(op)).flows) {
@@ -70,6 +71,11 @@ Loads MeasureLoads(const OpGraph& graph, const Fabric& fabric, const Schedule& s
       if (from < schedule.end[op])
         stays.push_back({own[i].first, from, schedule.end[op], own[i].second});
     }
+  }
+  for (LabelDelay& delay : loads.labels) {
+    if (delay.transfers == 0) continue;
+    delay.nominal_s /= static_cast<double>(delay.transfers);
+    delay.actual_s /= static_cast<double>(delay.transfers);
   }
   std::stable_sort(stays.begin(), stays.end(),
                    [](const Stay& a, const Stay& b) { return a.link < b.link; });

@@ -24,9 +24,9 @@ struct LinkLoad {
 
 // What transfers of one label lost to others.
 struct LabelDelay {
-  std::size_t transfers = 0;  // ops of the graph
-  double nominal_s = 0;       // sum of their undisturbed durations
-  double actual_s = 0;        // of their real ones
+  std::size_t transfers = 0;  // of all groups
+  double nominal_s = 0;       // their mean duration, undisturbed
+  double actual_s = 0;        // and as it was
   double worst_factor = 1;    // the largest actual / nominal
 };
 
@@ -35,10 +35,11 @@ struct Loads {
   std::vector<LabelDelay> labels;  // by label
 };
 
-// `label`: by op, what its bytes are counted as (< label_count); `link_of`, `link_count`: of a folded
+// `instances`: by op, transfers that it stands for; empty: one each. `label`: by op, what its bytes are counted as (< label_count); `link_of`, `link_count`: of a folded
 // fabric, else empty. O(hops of all transfers · log).
 Loads MeasureLoads(const OpGraph& graph, const Fabric& fabric, const Schedule& schedule,
                    std::span<const std::uint8_t> label, std::size_t label_count,
+                   std::span<const std::uint32_t> instances = {},
                    std::span<const std::uint32_t> link_of = {},
                    std::span<const std::uint32_t> link_count = {});
 

@@ -71,6 +71,7 @@ class TrafficRun {
  public:
   TrafficRun(const TrafficDocument& traffic, Level level) : traffic_(traffic), level_(level) {
     options_.network_efficiency = traffic.network_efficiency;
+    options_.sharp = traffic.in_network_reduction;
     const LinkEfficiency efficiency =
         EfficiencyOf(CollectiveAlgorithm::kRing, *traffic.profile, options_);
     for (const Link& link : traffic.cluster->links()) {
@@ -97,6 +98,7 @@ class TrafficRun {
                                   : PriceCollective(item.kind, item.bytes, {group},
                                                     *traffic_.cluster, *traffic_.profile, options);
         const Time duration = TimeFromSeconds(cost.seconds);
+        flows_ += static_cast<double>(cost.pattern.flows.size()) * repeat;
         const PatternId pattern = graph_.AddPattern(std::move(cost.pattern));
         for (int i = 0; i < repeat; ++i) {
           graph_.AddTransfer(stream, duration, std::min(TimeFromSeconds(cost.latency_s), duration),
@@ -105,9 +107,9 @@ class TrafficRun {
       }
       label_.resize(graph_.op_count(), static_cast<std::uint8_t>(index));
       last_.emplace_back(index, static_cast<OpId>(graph_.op_count() - 1));
-      if (graph_.op_count() > kMostOps) {
-        ThrowInput(341, "this traffic is more than ten million operations",
-                   "fewer repetitions, or --level flow", ExitCode::kInfeasible);
+      if (graph_.op_count() > kMostOps || flows_ > static_cast<double>(kMostOps)) {
+        ThrowInput(341, "this traffic is more than ten million operations or flows",
+                   "fewer repetitions or smaller groups; a coarser level", ExitCode::kInfeasible);
       }
     }
   }
@@ -148,6 +150,7 @@ class TrafficRun {
   CollectiveOptions options_;
   Fabric fabric_;
   OpGraph graph_;
+  double flows_ = 0;  // of all repetitions
   std::vector<std::uint8_t> label_;
   std::vector<std::pair<std::size_t, OpId>> last_;  // of each group: (item, op)
   Schedule schedule_;
@@ -165,6 +168,7 @@ TrafficDocument ReadTraffic(const JsonDocument& document, InputCache* cache) {
   traffic.cluster = cache->GetCluster(reader.String("cluster")).value;
   traffic.profile = cache->GetProfile(reader.String("profile", traffic.cluster->gpu.profile)).value;
   traffic.network_efficiency = reader.NumberOr("network_efficiency", 0.85, 0.01, 1);
+  traffic.in_network_reduction = reader.BoolOr("in_network_reduction", false);
   std::vector<ObjectReader> items = reader.Objects("transfers");
   if (items.empty() || items.size() > 200) {
     reader.Fail(362, "transfers", "between 1 and 200 transfers",
@@ -187,6 +191,7 @@ TrafficOutcome RunTraffic(const TrafficDocument& traffic, Level level) {
     alone.Run();
     CollectiveOptions options;
     options.network_efficiency = traffic.network_efficiency;
+    options.sharp = traffic.in_network_reduction;
     options.algorithm = item.algorithm;
     options.want_pattern = false;
     double priced_s = 0;

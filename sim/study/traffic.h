@@ -29,6 +29,7 @@ struct TrafficDocument {
   std::shared_ptr<const Cluster> cluster;
   std::shared_ptr<const Profile> profile;
   double network_efficiency = 0.85;
+  bool in_network_reduction = false;  // the switches reduce (SHARP)
   std::vector<TrafficItem> items;
 };
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <string>
 
+#include "sim/core/diagnostic.h"
 #include "sim/core/random.h"
 #include "sim/plan/lower.h"
 
@@ -42,6 +44,18 @@ VariedSteps DrawSteps(const Scenario& scenario, Level level) {
   durations.reserve(graph.op_count());
   for (OpId op = 0; op < graph.op_count(); ++op) durations.push_back(graph.duration(op));
 
+  constexpr double kMostDrawn = 1e9;
+  const double drawn = static_cast<double>(graph.op_count()) * scenario.variation.seeds;
+  if (drawn > kMostDrawn) {
+    ThrowInput(
+        341,
+        std::to_string(scenario.variation.seeds) + " steps of " + std::to_string(graph.op_count()) +
+            " operations are too many to draw",
+        "at most " +
+            std::to_string(static_cast<int>(kMostDrawn / static_cast<double>(graph.op_count()))) +
+            " seeds here, or fewer GPUs",
+        ExitCode::kInfeasible);
+  }
   const Jitter kernel(scenario.variation.kernel_cv);
   const Jitter communication(scenario.variation.communication_cv);
   VariedSteps steps;

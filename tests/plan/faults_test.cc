@@ -113,7 +113,7 @@ TEST_CASE("what is no fault is refused, with the place and the remedy") {
   };
   CHECK(thrown(R"([{"gpus": [64], "slowdown": 2}])").code == 350);
   CHECK(thrown(R"([{"gpus": [], "slowdown": 2}])").code == 350);
-  CHECK(thrown(R"([{"gpus": [1]}])").code == 102);
+  CHECK(thrown(R"([{"gpus": [1]}])").code == 351);
   CHECK(thrown(R"([{"gpus": [1], "slowdown": 0.5}])").code == 107);
   CHECK(thrown(R"([{"slowdown": 2}])").code == 351);
   CHECK(thrown(R"([{"gpus": [1], "nics": ["node0/nic0"], "slowdown": 2}])").code == 351);

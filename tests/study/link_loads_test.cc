@@ -42,7 +42,7 @@ TEST_CASE("a folded transfer counts for all that it stands for") {
   CHECK(Seconds(schedule.makespan) == doctest::Approx(4e-3));
   const std::uint8_t labels[] = {0};
   const std::uint32_t link_of[] = {7}, link_count[] = {16};
-  const Loads loads = MeasureLoads(graph, fabric, schedule, labels, 1, link_of, link_count);
+  const Loads loads = MeasureLoads(graph, fabric, schedule, labels, 1, {}, link_of, link_count);
   CHECK(loads.links[0].link == 7);
   CHECK(loads.links[0].count == 16);
   CHECK(loads.links[0].bytes == 4e6);

@@ -5,7 +5,7 @@
 export type Provenance = "measured" | "calibrated" | "datasheet" | "assumed";
 
 export interface Breakdown {
-  compute_s: number; exposed_comm_s: number; bubble_s: number;
+  compute_s: number; exposed_comm_s: number; bubble_s: number; straggler_wait_s?: number;
   alignment_wait_s: number; data_wait_s: number; optimizer_s: number;
 }
 
@@ -75,7 +75,7 @@ export type TimelineEvent = [number, "main" | "tp" | "pp" | "dp", string, number
 
 export interface Timeline {
   step_time_s: number;
-  classes: { name: string; ranks: string; count: number; layers?: string }[];
+  classes: { name: string; ranks: string; count: number; layers?: string; main_s?: Record<string, number> }[];
   columns: string[]; events: TimelineEvent[];
 }
 

@@ -3,18 +3,21 @@ import { h } from "../dom";
 import { delta, gib, gibRange, number, percent, seconds, secondsRange } from "../format";
 
 export const BREAKDOWN: [keyof Breakdown, string, string][] = [
-  ["compute_s", "compute", "compute"], ["exposed_comm_s", "exposed communication", "comm"], ["bubble_s", "pipeline bubbles", "bubble"],
+  ["compute_s", "compute", "compute"], ["exposed_comm_s", "exposed communication", "comm"], ["bubble_s", "pipeline bubbles", "bubble"], ["straggler_wait_s", "wait for a slower rank", "bubble"],
   ["alignment_wait_s", "alignment wait", "align"], ["data_wait_s", "data wait", "data"], ["optimizer_s", "optimizer", "optimizer"],
 ];
 
+/** Seconds of one part; a part that is absent took none. */
+export const part = (time: Breakdown, key: keyof Breakdown) => time[key] ?? 0;
+
 /** A stacked bar in plain HTML; `scale` is the value at full width. */
 export function breakdownBar(time: Breakdown, scale: number, labels = false) {
-  const text = BREAKDOWN.filter(([key]) => time[key] > 0).map(([key, name]) => `${name} ${seconds(time[key])}`).join(", ");
+  const text = BREAKDOWN.filter(([key]) => part(time, key) > 0).map(([key, name]) => `${name} ${seconds(part(time, key))}`).join(", ");
   return h("div", { class: "stack" + (labels ? " tall" : ""), role: "img", "aria-label": text, title: text },
     ...BREAKDOWN.map(([key, name, color]) => {
-      const share = time[key] / scale;
+      const share = part(time, key) / scale;
       return share > 0 && h("span", { style: `width:${(100 * share).toFixed(2)}%;--c:var(--${color})`, class: color },
-        labels && share > 0.12 && h("b", null, `${name} ${seconds(time[key])}`));
+        labels && share > 0.12 && h("b", null, `${name} ${seconds(part(time, key))}`));
     }));
 }
 
@@ -52,8 +55,8 @@ function verdict(report: Report, v: Verdict, time: Breakdown): HTMLElement[] {
         h("p", { class: "big" }, v.limiting_resource),
         h("p", { class: "detail" }, v.limiting_detail))),
     h("div", { class: "where" }, breakdownBar(time, v.step_time_s, true),
-      h("ul", { class: "legend" }, ...BREAKDOWN.filter(([key]) => time[key] > 0).map(([key, name, color]) =>
-        h("li", null, h("span", { class: "swatch " + (color === "bubble" ? "bubble" : ""), style: `--c:var(--${color})` }), name, " ", h("b", null, seconds(time[key])), ` ${percent(time[key] / v.step_time_s)}`)))),
+      h("ul", { class: "legend" }, ...BREAKDOWN.filter(([key]) => part(time, key) > 0).map(([key, name, color]) =>
+        h("li", null, h("span", { class: "swatch " + (color === "bubble" ? "bubble" : ""), style: `--c:var(--${color})` }), name, " ", h("b", null, seconds(part(time, key))), ` ${percent(part(time, key) / v.step_time_s)}`)))),
   ];
 }
 

@@ -2,7 +2,7 @@ import type { PlanRow, Report } from "../schema";
 import { chart, niceScale, rows, tooltip } from "../charts";
 import { figure, h, legend, section, svg, table } from "../dom";
 import { delta, fixed, gib, gibRange, number, seconds, secondsRange, timeUnit } from "../format";
-import { BREAKDOWN, breakdownBar } from "./header";
+import { BREAKDOWN, breakdownBar, part } from "./header";
 
 /** Memory over the step as a line against the device limit (the upper edge). */
 function sparkline(values: number[], limit: number) {
@@ -14,7 +14,7 @@ function sparkline(values: number[], limit: number) {
 
 /** The two largest changes against the baseline, by component. */
 function changes(row: PlanRow, base: PlanRow) {
-  return BREAKDOWN.map(([key, name]) => [name, row.time[key] - base.time[key]] as [string, number]).filter(([, d]) => Math.abs(d) > 0.005 * base.step_time_s)
+  return BREAKDOWN.map(([key, name]) => [name, part(row.time, key) - part(base.time, key)] as [string, number]).filter(([, d]) => Math.abs(d) > 0.005 * base.step_time_s)
     .sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 2).map(([name, d]) => `${name.replace("exposed ", "").replace("pipeline ", "")} ${delta(seconds(d))}`).join(", ");
 }
 
@@ -81,6 +81,6 @@ export function plansSection(report: Report) {
           { head: "Peak", unit: "GiB", numeric: true, cell: (r) => (r.peak_gib === null ? "–" : fixed(r.peak_gib, 1)) },
           { head: "Reason", cell: (r) => [h("code", null, r.code), " " + r.reason] },
         ], plans.rejected))),
-    h("div", { class: "plan-table" }, h("h3", null, "Every plan kept, fastest first"), legend(BREAKDOWN.filter(([key]) => plans.rows.some((r) => r.time[key] > 0)).map(([, name, color]) => [color, name, color === "bubble" ? "bubble" : ""] as [string, string, string])), list),
+    h("div", { class: "plan-table" }, h("h3", null, "Every plan kept, fastest first"), legend(BREAKDOWN.filter(([key]) => plans.rows.some((r) => part(r.time, key) > 0)).map(([, name, color]) => [color, name, color === "bubble" ? "bubble" : ""] as [string, string, string])), list),
     h("p", { class: "note" }, `Δ is against ${base.name}. Bars and memory lines each share one scale. The upper edge of a memory line is ${gib(limit)}. MFU counts model FLOPs only, not recompute.`));
 }

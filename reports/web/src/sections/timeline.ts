@@ -89,7 +89,7 @@ export function timelineSection(report: Report) {
   const button = (text: string, label: string, act: () => void) => h("button", { type: "button", "aria-label": label, title: label, onclick: act }, text);
 
   // Sums of the compute lane per class: what it did, and why it stood still.
-  const share = (kinds: string[], c: number) => line.events.reduce((a, e) => (e[0] === c && e[1] === "main" && kinds.includes(e[2]) ? a + e[4] - e[3] : a), 0) / step;
+  const share = (kinds: string[], c: number) => line.classes[c].main_s ? kinds.reduce((a, k) => a + (line.classes[c].main_s![k] ?? 0), 0) / step : line.events.reduce((a, e) => (e[0] === c && e[1] === "main" && kinds.includes(e[2]) ? a + e[4] - e[3] : a), 0) / step;
   const both = (module: string) => [`${module}_forward`, `${module}_backward`];
   const groups: { name: string; color: string; kinds: string[]; why: string; waits?: boolean }[] = [
     { name: "backbone", color: "compute", kinds: [...both("backbone"), "backbone_decode"], why: "layers of the language model" },
