@@ -23,7 +23,9 @@ namespace aurum {
 
 ExitCode TopologyCommand(const Options& options, const std::string& name,
                          const std::vector<int>& path) {
-  const Cluster cluster = ReadCluster(OpenCluster(name, options.data_root));
+  JsonDocument document = OpenCluster(name, options.data_root);
+  for (const std::string& assignment : options.set) ApplyOverride(&document, assignment);
+  const Cluster cluster = ReadCluster(document);
   const bool json = options.format == Format::kJson || options.format == Format::kJsonLines;
   for (const int gpu : path) {
     if (gpu >= 0 && gpu < cluster.GpuCount()) continue;

@@ -121,8 +121,9 @@ Json LoadsJson(const Shown& shown, std::size_t links_shown) {
 std::string LoadsText(const Shown& shown, std::size_t links_shown, Format format) {
   std::string out;
   if (format != Format::kCsv) {
-    out += fmt::format("{} on {}, level {}: {} in all\n\n", shown.name, shown.cluster->name,
-                       shown.level, ShowSeconds(shown.makespan_s));
+    out +=
+        fmt::format("{}{}, level {}: {} in all\n\n", shown.name.empty() ? "" : shown.name + " on ",
+                    shown.cluster->name, shown.level, ShowSeconds(shown.makespan_s));
   }
   if (!shown.items.empty()) {
     Table table({"transfer", "priced", "alone", "with the others", "slowed"}, "<>>>>");
@@ -220,9 +221,18 @@ Shown ShowTraffic(const Options& options, const JsonDocument& document, InputCac
 ExitCode LoadsCommand(const Options& options, const std::string& cluster, const std::string& file,
                       int links_shown) {
   JsonDocument document = OpenScenario(options, file);
+  if (const Json* named = document.root.Find("cluster");
+      named != nullptr && named->IsString() && named->AsString() != cluster) {
+    Narrate(options, "on " + cluster + ", in place of the document's " + named->AsString());
+  }
   SetPath(&document, "cluster", Json(cluster), "the command line");
   InputCache cache(options.data_root);
   const Json* schema = document.root.Find("schema");
+  if (schema != nullptr && schema->IsString() && schema->AsString() != "aurum.traffic/1" &&
+      schema->AsString() != "aurum.scenario/1") {
+    ThrowInput(108, "'" + file + "' is neither a scenario nor a traffic document",
+               "\"schema\": \"aurum.traffic/1\", or \"aurum.scenario/1\"");
+  }
   const bool traffic =
       schema != nullptr && schema->IsString() && schema->AsString() == "aurum.traffic/1";
   Shown shown =

@@ -107,6 +107,20 @@ TEST_CASE("overlapping faults of a link multiply, and end when they end") {
   CHECK(changes[2].factor == 0.5);
 }
 
+TEST_CASE("what is named twice in one fault is hit once; in two faults, twice") {
+  const auto step = [](const std::string& faults) {
+    return With("qwen2.5-vl-72b-64xh100", faults, Level::kAnalytic, Fold::kOn).outcome.signature;
+  };
+  CHECK(step(R"([{"nics": ["node3/nic2", "node3/nic2"], "factor": 0.5}])") ==
+        step(R"([{"nics": ["node3/nic2"], "factor": 0.5}])"));
+  CHECK(step(R"([{"gpus": [1], "slowdown": 1.5}, {"gpus": [1, 1], "slowdown": 2}])") ==
+        step(R"([{"gpus": [1], "slowdown": 3}])"));
+  CHECK(
+      step(
+          R"([{"nics": ["node3/nic2"], "factor": 0.5}, {"nics": ["node3/nic2"], "factor": 0.5}])") ==
+      step(R"([{"nics": ["node3/nic2"], "factor": 0.25}])"));
+}
+
 TEST_CASE("what is no fault is refused, with the place and the remedy") {
   const auto thrown = [](const std::string& faults, Level level = Level::kAnalytic) {
     return ThrownBy([&] { With("qwen2.5-vl-72b-64xh100", faults, level, Fold::kOn); });

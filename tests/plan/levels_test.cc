@@ -24,6 +24,35 @@ TEST_CASE("folded is unfolded, bit for bit, on every shipped scenario up to 64 G
   }
 }
 
+// Groups of one stage that lie differently: some inside an NVLink rack, some across; stages that do
+// not begin at a leaf.
+TEST_CASE("groups that cost differently are told apart at the analytic level too") {
+  struct Case {
+    const char* name;
+    std::vector<std::string> changes;
+  };
+  const Case cases[] = {
+      {"qwen2.5-vl-72b-64xh100",
+       {"cluster=144xgb200-nvl72", "plan={\"backbone\": {\"tp\": 16}}",
+        "workload.global_batch_size=9"}},
+      {"gpt-3-175b-64xa100",
+       {"cluster=288xh100-ndr", "plan.backbone={\"tp\": 8, \"pp\": 12}",
+        "workload.global_batch_size=24", "plan.micro_batch_size=1"}},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.name);
+    const Evaluation e =
+        EvaluateDocument(Shipped(c.name, c.changes), Level::kAnalytic, Fold::kVerify);
+    CHECK_MESSAGE(e.fold_check->equal, e.fold_check->difference);
+    CHECK(e.program.classes.size() > static_cast<std::size_t>(e.scenario.plan.pp));
+    // A fault so small that it changes nothing but the classes.
+    std::vector<std::string> changes = c.changes;
+    changes.push_back(R"(faults=[{"gpus": [1], "slowdown": 1.0000001}])");
+    CHECK(EvaluateDocument(Shipped(c.name, changes)).StepSeconds() ==
+          doctest::Approx(e.StepSeconds()).epsilon(1e-6));
+  }
+}
+
 TEST_CASE("16,384 GPUs fold to hundreds of classes") {
   const Evaluation e = EvaluateDocument(Shipped("llama-3.1-405b-16384xh100"), Level::kAuto);
   MESSAGE(e.program.classes.size(), " classes of ranks, ", e.program.link_of.size(), " of links");

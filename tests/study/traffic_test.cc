@@ -67,6 +67,24 @@ TEST_CASE("gradients, pipeline and experts at once: each slower than alone, link
   for (const LinkLoad& load : outcome.loads.links) CHECK(load.mean_use <= 1 + 1e-9);
 }
 
+TEST_CASE("a message that is spread over equal paths claims no more of a NIC than a whole one") {
+  const std::string transfers =
+      R"([{"collective": "all-reduce", "bytes": 1e9, "groups": {"size": 16, "stride": 8}},
+          {"collective": "send-recv", "bytes": 67108864, "shift": 256, "repeat": 4}])";
+  static InputCache cache(".");
+  double together[2];
+  for (const bool adaptive : {false, true}) {
+    TrafficDocument traffic = Read(transfers, "512xh100-ndr");
+    if (adaptive) {
+      JsonDocument cluster = OpenCluster("512xh100-ndr", ".");
+      ApplyOverride(&cluster, "fabric.routing=adaptive");
+      traffic.cluster = std::make_shared<const Cluster>(ReadCluster(cluster));
+    }
+    together[adaptive ? 1 : 0] = RunTraffic(traffic, Level::kFlow).items[0].together_s;
+  }
+  CHECK(together[1] == doctest::Approx(together[0]).epsilon(0.02));
+}
+
 TEST_CASE("what cannot be is refused") {
   const auto code = [](const std::string& transfers) {
     return ThrownBy([&] { Read(transfers); }).code;
