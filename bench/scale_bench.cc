@@ -53,8 +53,7 @@ BENCHMARK(Scale16384)->Iterations(3)->Unit(benchmark::kMillisecond);
 // The same on 106,496 GPUs, with the batch that gives every replica the same work.
 void Scale106496(benchmark::State& state) {
   JsonDocument document = ReadJsonFile("scenarios/llama-3.1-405b-16384xh100.json");
-  const std::int64_t batch =
-      document.root.Find("workload")->Find("global_batch_size")->AsInteger();
+  const std::int64_t batch = document.root.Find("workload")->Find("global_batch_size")->AsInteger();
   ApplyOverride(&document, "cluster=106496xh100-ndr-128p");
   ApplyOverride(&document, "workload.global_batch_size=" + std::to_string(batch / 128 * 832));
   Step(state, "scale_106496", document, Level::kFlow);
