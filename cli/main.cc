@@ -107,6 +107,11 @@ int Main(int argc, char** argv) {
                      "where they meet) or chunk (every step of every channel)")
         ->check(CLI::IsMember({"analytic", "flow", "auto", "chunk"}));
     command
+        ->add_option("--epsilon", options.epsilon,
+                     "of flow, auto and chunk: rates may be off the fair ones by this share; 0 is "
+                     "exact")
+        ->check(CLI::Range(0.0, 0.1));
+    command
         ->add_option("--fold", fold,
                      "on: simulate ranks that are alike once; off: every rank; verify: both, and "
                      "compare")

@@ -21,6 +21,7 @@ struct Options {
   std::optional<std::string> profile;
   Level level = Level::kAnalytic;
   Fold fold = Fold::kOn;
+  double epsilon = 0;
   int jobs = 0;  // 0 = one per core
   bool dry_run = false;
   bool quiet = false;

@@ -35,6 +35,10 @@ std::string Summary(const Evaluation& e, const GoldenWeights& weights, Format fo
              fmt::format("{}  [{} – {}]  ({})", ShowSeconds(step), ShowSeconds(step * (1 - band)),
                          ShowSeconds(step * (1 + band)), ProvenanceName(e.program.provenance))});
   facts.Row({"level", std::string(LevelName(e.outcome.level)) +
+                          (e.outcome.schedule.epsilon > 0
+                               ? fmt::format(", rates within {} of fair",
+                                             ShowPercent(e.outcome.schedule.epsilon))
+                               : "") +
                           (e.fold_check ? fmt::format("; folded = unfolded: {} kernels of {} ranks",
                                                       e.fold_check->kernels, e.fold_check->ranks)
                                         : "")});
@@ -160,7 +164,7 @@ ExitCode SimulateCommand(const Options& options, const std::string& file) {
     Narrate(options, "'" + file + "' is valid");
     return ExitCode::kOk;
   }
-  const Evaluation e = Evaluate(std::move(scenario), options.level, options.fold);
+  const Evaluation e = Evaluate(std::move(scenario), options.level, options.fold, options.epsilon);
   PrintWarnings(options, e.scenario.warnings);
   Json result = ResultJson(e, options.weights, kToolVersion);
   result.Set("scenario", WithoutSweep(document.root));

@@ -119,6 +119,18 @@ Plan ReadPlan(ObjectReader reader, const Model& model, const Cluster& cluster,
   plan.sharding = static_cast<Sharding>(reader.ChoiceOr("sharding", 1, kShardings));
   plan.recompute = static_cast<Recompute>(reader.ChoiceOr("recompute", 0, kRecomputes));
   reader.ChoiceOr("schedule", 0, {"1f1b"});
+  if (auto collectives = reader.ObjectIf("collectives")) {
+    std::vector<std::string> names{"auto"};
+    for (const CollectiveAlgorithm algorithm : NamedAlgorithms())
+      names.push_back(CollectiveAlgorithmName(algorithm));
+    const auto read = [&](const char* key) {
+      return CollectiveAlgorithmByName(names[collectives->ChoiceOr(key, 0, names)]);
+    };
+    plan.tensor_parallel_algorithm = read("tensor_parallel");
+    plan.data_parallel_algorithm = read("data_parallel");
+    plan.in_network_reduction = collectives->BoolOr("in_network_reduction", false);
+    collectives->Finish();
+  }
   plan.precision =
       reader.ChoiceOr("precision", 0, {"bf16", "fp16"}) == 0 ? DType::kBf16 : DType::kFp16;
   if (auto overlap = reader.ObjectIf("overlap")) {

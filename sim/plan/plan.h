@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/model.h"
+#include "sim/collectives/algorithm.h"
 #include "sim/core/json.h"
 #include "sim/core/object_reader.h"
 #include "sim/cost/profile.h"
@@ -43,7 +44,11 @@ struct Plan {
   DType precision = DType::kBf16;
   bool overlap_gradient_reduce = true;
   bool overlap_parameter_gather = true;
-  std::vector<ModulePlan> modules;  // as Model::modules; the backbone's repeats tp
+  // Of the kinds that have it; the others, and auto: the least predicted time.
+  CollectiveAlgorithm tensor_parallel_algorithm = CollectiveAlgorithm::kAuto;
+  CollectiveAlgorithm data_parallel_algorithm = CollectiveAlgorithm::kAuto;
+  bool in_network_reduction = false;  // the network's switches reduce (SHARP)
+  std::vector<ModulePlan> modules;    // as Model::modules; the backbone's repeats tp
 
   // Derived by ReadPlan.
   int dp = 1;                      // GPUs / (tp · pp)

@@ -56,22 +56,32 @@ CollectiveOptions PlanPricer::Options(GroupKind groups) const {
   return options;
 }
 
+// With the algorithm that the plan names, where there is such a one for the kind.
+CollectiveOptions PlanPricer::OptionsFor(const Asked& asked) const {
+  CollectiveOptions options = Options(asked.groups);
+  options.sharp = s_.plan.in_network_reduction;
+  CollectiveAlgorithm named = CollectiveAlgorithm::kAuto;
+  if (asked.groups == GroupKind::kTp) named = s_.plan.tensor_parallel_algorithm;
+  if (asked.groups == GroupKind::kDp) named = s_.plan.data_parallel_algorithm;
+  if (!asked.transfer && IsDefinedFor(named, asked.kind)) options.algorithm = named;
+  return options;
+}
+
 CollectiveCost PlanPricer::Cost(const Asked& asked, const std::vector<RankGroup>& groups) const {
   const double bytes = asked.bytes / program_.comm_scale;
   if (!asked.transfer) {
-    return PriceCollective(asked.kind, bytes, groups, *s_.cluster, *s_.profile,
-                           Options(asked.groups));
+    return PriceCollective(asked.kind, bytes, groups, *s_.cluster, *s_.profile, OptionsFor(asked));
   }
-  return PriceTransfer(bytes, Pairs(groups), *s_.cluster, *s_.profile, Options(asked.groups));
+  return PriceTransfer(bytes, Pairs(groups), *s_.cluster, *s_.profile, OptionsFor(asked));
 }
 
 std::vector<CollectiveCost> PlanPricer::Costs(const Asked& asked,
                                               const std::vector<RankGroup>& groups) const {
   const double bytes = asked.bytes / program_.comm_scale;
   if (!asked.transfer) {
-    return PriceGroups(asked.kind, bytes, groups, *s_.cluster, *s_.profile, Options(asked.groups));
+    return PriceGroups(asked.kind, bytes, groups, *s_.cluster, *s_.profile, OptionsFor(asked));
   }
-  return PriceTransfers(bytes, Pairs(groups), *s_.cluster, *s_.profile, Options(asked.groups));
+  return PriceTransfers(bytes, Pairs(groups), *s_.cluster, *s_.profile, OptionsFor(asked));
 }
 
 CommId PlanPricer::Ask(const Asked& asked) {
@@ -173,7 +183,7 @@ std::shared_ptr<const ChunkProgram> PlanPricer::Chunks(const Asked& asked,
   if (asked.transfer) return nullptr;
   return std::make_shared<const ChunkProgram>(
       BuildChunks(asked.kind, asked.bytes / program_.comm_scale, group, *s_.cluster, *s_.profile,
-                  Options(asked.groups)));
+                  OptionsFor(asked)));
 }
 
 // With traffic, a group is priced as if it were alone: what groups do to each other on common links

@@ -88,6 +88,7 @@ class PlanPricer {
   void ResolveCommScale();
   void AskForAlignment();
   CollectiveOptions Options(GroupKind groups) const;
+  CollectiveOptions OptionsFor(const Asked& asked) const;
   // Of all `groups` at once: the slowest's, or each one's.
   CollectiveCost Cost(const Asked& asked, const std::vector<RankGroup>& groups) const;
   std::vector<CollectiveCost> Costs(const Asked& asked, const std::vector<RankGroup>& groups) const;

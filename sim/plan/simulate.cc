@@ -172,15 +172,16 @@ std::optional<Level> LevelByName(std::string_view name) {
   return std::nullopt;
 }
 
-Schedule SimulateSchedule(const Program& program, Level level) {
+Schedule SimulateSchedule(const Program& program, Level level, double epsilon) {
   if (level == Level::kAnalytic) return EvaluateMaxPlus(program.graph);
-  return RunEventLoop(program.graph, program.fabric, {.share_from_start = level != Level::kAuto});
+  return RunEventLoop(program.graph, program.fabric,
+                      {.share_from_start = level != Level::kAuto, .epsilon = epsilon});
 }
 
-Outcome Simulate(const Program& program, Level level) {
+Outcome Simulate(const Program& program, Level level, double epsilon) {
   Outcome outcome;
   outcome.level = level;
-  outcome.schedule = SimulateSchedule(program, level);
+  outcome.schedule = SimulateSchedule(program, level, epsilon);
   outcome.signature = Signature(outcome.schedule);
   const Schedule& schedule = outcome.schedule;
   const GapSplitter splitter(program, schedule);

@@ -73,9 +73,10 @@ struct Outcome {
 };
 
 // When every op starts and ends; Simulate without the breakdown.
-Schedule SimulateSchedule(const Program& program, Level level);
+// `epsilon`: rates may be off the fair ones by this much, relatively (event_loop.h); 0 is exact.
+Schedule SimulateSchedule(const Program& program, Level level, double epsilon = 0);
 
 // Runs a program. All but kAnalytic need a program that was lowered for that level.
-Outcome Simulate(const Program& program, Level level);
+Outcome Simulate(const Program& program, Level level, double epsilon = 0);
 
 }  // namespace aurum

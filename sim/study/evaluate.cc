@@ -130,7 +130,7 @@ std::string CombineName(Combine combine) {
   return "";
 }
 
-Evaluation Evaluate(Scenario scenario, Level level, Fold fold) {
+Evaluation Evaluate(Scenario scenario, Level level, Fold fold, double epsilon) {
   const auto begin = std::chrono::steady_clock::now();
   Evaluation e;
   e.scenario = std::move(scenario);
@@ -144,7 +144,7 @@ Evaluation Evaluate(Scenario scenario, Level level, Fold fold) {
         "--json -o R.json, then aurum report R.json");
   }
   e.program = Lower(e.scenario, options);
-  e.outcome = Simulate(e.program, level);
+  e.outcome = Simulate(e.program, level, epsilon);
   if (e.outcome.schedule.stalled != kNoOp) {
     ThrowInput(355, "a transfer waits for a link that never comes back",
                "an until_s for every fault with factor 0", ExitCode::kInfeasible);
@@ -156,7 +156,8 @@ Evaluation Evaluate(Scenario scenario, Level level, Fold fold) {
   if (fold == Fold::kVerify) {
     options.fold = Fold::kOff;
     const Program unfolded = Lower(e.scenario, options);
-    e.fold_check = CompareFolded(e.program, e.outcome, unfolded, Simulate(unfolded, level));
+    e.fold_check =
+        CompareFolded(e.program, e.outcome, unfolded, Simulate(unfolded, level, epsilon));
   }
   if (e.scenario.variation.seeds > 0) e.varied = DrawSteps(e.scenario, level);
   if (e.scenario.goodput) {
@@ -241,6 +242,7 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
   const double gpus = s.cluster->GpuCount();
   const double band = s.profile->error_band;
   out.Set("level", std::string(LevelName(e.outcome.level)));
+  if (e.outcome.schedule.epsilon > 0) out.Set("sharing_epsilon", e.outcome.schedule.epsilon);
   out.Set("gpus", s.cluster->GpuCount());
   out.Set("step_time_s", step);
   out.Set("step_time_low_s", step * (1 - band));

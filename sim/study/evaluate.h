@@ -39,7 +39,8 @@ struct Evaluation {
 
 // E0354 a fault that begins during the step at the analytic level; E0355 a transfer that a fault
 // stops for good. Fold::kVerify simulates folded, then every rank on its own, and compares.
-Evaluation Evaluate(Scenario scenario, Level level, Fold fold = Fold::kOn);
+// `epsilon`: of SimulateSchedule; told in the result.
+Evaluation Evaluate(Scenario scenario, Level level, Fold fold = Fold::kOn, double epsilon = 0);
 
 // Derived figures.
 double TokensPerStep(const Scenario& scenario);  // through the backbone, all replicas

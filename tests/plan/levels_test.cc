@@ -96,6 +96,45 @@ TEST_CASE("every step of every channel agrees with the flows of a whole plan") {
   }
 }
 
+TEST_CASE("a plan may name the algorithms of its collectives") {
+  const auto step = [](const std::string& collectives, Level level) {
+    return EvaluateDocument(Shipped("qwen2.5-vl-72b-64xh100", {"plan.collectives=" + collectives}),
+                            level)
+        .StepSeconds();
+  };
+  for (const Level level : {Level::kAnalytic, Level::kFlow}) {
+    const double automatic =
+        EvaluateDocument(Shipped("qwen2.5-vl-72b-64xh100"), level).StepSeconds();
+    CHECK(step(R"({"tensor_parallel": "auto"})", level) == automatic);
+    // Reduce-scatter and all-gather of a library's rings, in place of the measured best.
+    CHECK(step(R"({"tensor_parallel": "ring"})", level) != automatic);
+    // A tree reduces all; sharded gradients are scattered: nothing to name.
+    CHECK(step(R"({"data_parallel": "tree"})", level) == automatic);
+  }
+  const auto code = [&](const std::string& collectives) {
+    try {
+      step(collectives, Level::kAnalytic);
+    } catch (const InputError& error) {
+      return error.diagnostic().code;
+    }
+    return 0;
+  };
+  CHECK(code(R"({"tensor_parallel": "rings"})") == 108);
+  CHECK(code(R"({"pipeline": "ring"})") == 101);
+}
+
+TEST_CASE("an epsilon is told, and moves a step by no more than that") {
+  static InputCache cache(".");
+  const auto evaluate = [&](double epsilon) {
+    return Evaluate(ReadScenario(Shipped("qwen2.5-vl-72b-64xh100"), &cache), Level::kFlow,
+                    Fold::kOn, epsilon);
+  };
+  const Evaluation exact = evaluate(0), loose = evaluate(0.01);
+  CHECK(exact.outcome.schedule.epsilon == 0);
+  CHECK(loose.outcome.schedule.epsilon == 0.01);
+  CHECK(loose.StepSeconds() == doctest::Approx(exact.StepSeconds()).epsilon(0.01));
+}
+
 TEST_CASE("a chunk simulation that would be endless is refused") {
   int code = 0;
   try {
