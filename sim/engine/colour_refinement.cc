@@ -142,9 +142,11 @@ class Splitting {
 
   // False when nothing split.
   bool Round() {
+    FindWhole();
     sorted_.clear();
-    sorted_.reserve(touched_.size());
-    for (const std::uint32_t v : touched_) sorted_.push_back({class_of_[v], v, sum_[v]});
+    for (const std::uint32_t v : touched_) {
+      if (!whole_[class_of_[v]]) sorted_.push_back({class_of_[v], v, sum_[v]});
+    }
     std::sort(sorted_.begin(), sorted_.end(), [](const Touched& a, const Touched& b) {
       if (a.number != b.number) return a.number < b.number;
       if (a.sum.a != b.sum.a) return a.sum.a < b.sum.a;
@@ -183,6 +185,30 @@ class Splitting {
   void NewClass() {
     size_.push_back(0);
     class_sum_.push_back({0, 0});
+  }
+
+  // Classes whose touched members still agree, with each other and with those that were not touched:
+  // most of them, in most rounds. They need no sorting.
+  void FindWhole() {
+    seen_.assign(size_.size(), 0);
+    whole_.assign(size_.size(), true);
+    first_sum_.resize(size_.size());
+    for (const std::uint32_t v : touched_) {
+      const std::uint32_t c = class_of_[v];
+      if (seen_[c]++ == 0) {
+        first_sum_[c] = sum_[v];
+      } else if (!(sum_[v] == first_sum_[c])) {
+        whole_[c] = false;
+      }
+    }
+    for (std::size_t c = 0; c < size_.size(); ++c) {
+      if (seen_[c] == 0 || !whole_[c]) continue;
+      if (seen_[c] == size_[c]) {
+        class_sum_[c] = first_sum_[c];
+      } else {
+        whole_[c] = first_sum_[c] == class_sum_[c];
+      }
+    }
   }
 
   // sorted_[first, last) are the touched members of one class, by sum.
@@ -238,6 +264,9 @@ class Splitting {
   std::vector<bool> is_touched_;
   std::vector<std::uint32_t> touched_;
   std::vector<Touched> sorted_;
+  std::vector<std::size_t> seen_;  // by class: touched members
+  std::vector<bool> whole_;        // by class
+  std::vector<Hash> first_sum_;    // by class: of its first touched member
   std::vector<Change> changed_;
 };
 
