@@ -6,7 +6,9 @@ namespace aurum {
 namespace {
 
 constexpr std::string_view kHgx = "memory: nvidia-smi total; NVLinks and PCIe: datasheet";
-constexpr std::string_view kSheet = "datasheet (memory as sold, less is usable)";
+constexpr std::string_view kSheet =
+    "as the vendor's datasheet is usually quoted, not checked against it (memory as sold, less is "
+    "usable)";
 
 // Rates of one link and direction: P100 20 GB/s (NVLink 1), V100, A100 and H100 25 (NVLink 2 to 4),
 // B200 50 (NVLink 5), Ampere's bridges 14.0625 (112.5 GB/s both ways over four links); xGMI: MI100
