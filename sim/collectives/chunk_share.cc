@@ -23,8 +23,9 @@ namespace aurum {
 // at a level, the terms are the same. And a lane's progress is written down when its rate changes,
 // not when its neighbours' do.
 //
-// sim/network's solver does the same job for flows that come and go at large; there the sums are
-// incremental and in the order of calls, which is faster and not bit for bit under folding.
+// sim/network's solver does the same job for flows that come and go at large, in whole units. This
+// one knows that a lane is always there and works on the crowded links alone; as the two share no
+// code, a program run here and the same expanded into a graph check each other.
 
 namespace {
 

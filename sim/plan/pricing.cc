@@ -5,6 +5,8 @@
 #include <cassert>
 #include <utility>
 
+#include "sim/collectives/effective_fabric.h"
+
 namespace aurum {
 namespace {
 
@@ -138,17 +140,8 @@ bool PlanPricer::PriceAlike() {
   return true;
 }
 
-// A collective reaches a share of a link's rate, and so do several that meet on it. NVLink is an
-// exception: what one collective reaches there was measured, and may be more than rings do.
 Fabric PlanPricer::WholeFabric() const {
-  Fabric fabric;
-  fabric.capacity_bytes_per_s.reserve(s_.cluster->links().size());
-  const LinkEfficiency efficiency =
-      EfficiencyOf(CollectiveAlgorithm::kRing, *s_.profile, Options(GroupKind::kDp));
-  for (const Link& link : s_.cluster->links()) {
-    const double share = link.kind == LinkKind::kNvLink ? 1 : efficiency.Of(link.kind);
-    fabric.capacity_bytes_per_s.push_back(link.bandwidth_bytes_per_s * share);
-  }
+  Fabric fabric = EffectiveFabric(*s_.cluster, *s_.profile, Options(GroupKind::kDp));
   fabric.changes = s_.faults.link_changes;
   return fabric;
 }

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "sim/collectives/chunk.h"
+#include "sim/collectives/effective_fabric.h"
 #include "sim/core/object_reader.h"
+#include "sim/plan/waves.h"
 
 namespace aurum {
 namespace {
@@ -72,12 +74,7 @@ class TrafficRun {
   TrafficRun(const TrafficDocument& traffic, Level level) : traffic_(traffic), level_(level) {
     options_.network_efficiency = traffic.network_efficiency;
     options_.sharp = traffic.in_network_reduction;
-    const LinkEfficiency efficiency =
-        EfficiencyOf(CollectiveAlgorithm::kRing, *traffic.profile, options_);
-    for (const Link& link : traffic.cluster->links()) {
-      const double share = link.kind == LinkKind::kNvLink ? 1 : efficiency.Of(link.kind);
-      fabric_.capacity_bytes_per_s.push_back(link.bandwidth_bytes_per_s * share);
-    }
+    fabric_ = EffectiveFabric(*traffic.cluster, *traffic.profile, options_);
   }
 
   void Add(std::size_t index, int repeat, double start_s) {
@@ -107,7 +104,7 @@ class TrafficRun {
       }
       label_.resize(graph_.op_count(), static_cast<std::uint8_t>(index));
       last_.emplace_back(index, static_cast<OpId>(graph_.op_count() - 1));
-      if (graph_.op_count() > kMostOps || flows_ > static_cast<double>(kMostOps)) {
+      if (static_cast<double>(graph_.op_count()) > kMostOps || flows_ > kMostOps) {
         ThrowInput(341, "this traffic is more than ten million operations or flows",
                    "fewer repetitions or smaller groups; a coarser level", ExitCode::kInfeasible);
       }
@@ -134,7 +131,6 @@ class TrafficRun {
   }
 
  private:
-  static constexpr std::size_t kMostOps = 10'000'000;
   void AddSteps(const ChunkProgram& program, StreamId stream, int repeat) {
     for (int i = 0; i < repeat; ++i) {
       const OpId before = graph_.AddOp(stream, Time{0});
