@@ -9,7 +9,8 @@
 #include "sim/collectives/algorithm.h"
 #include "sim/core/json.h"
 #include "sim/core/object_reader.h"
-#include "sim/cost/profile.h"
+#include "sim/plan/schedule.h"
+#include "sim/workload/recipe.h"
 #include "sim/workload/workload.h"
 #include "topologies/cluster.h"
 
@@ -19,40 +20,94 @@ namespace aurum {
 enum class Placement {
   kFirstStage,  // on the ranks of pipeline stage 0, before the backbone's layers: replicated there, or tensor-parallel
   kColocatedDp,  // there too, but each tensor-parallel rank takes its share of the images, and outputs are exchanged
+  kBalanced,  // its layers are spread over the first stages, so that stages take about the same time
+  kOwnRanks,  // on stages of its own, before the backbone's, with its own tp
+  kInBubbles,  // on every stage, each for its share of the micro-batches, while the backbone waits (Optimus)
 };
 // How data-parallel replicas share state.
-enum class Sharding { kDdp, kZero1, kFsdp };
-enum class Recompute { kNone, kSelective, kFull };
+enum class Sharding {
+  kDdp,
+  kZero1,  // optimizer
+  kZero2,  // and gradients, reduced in every micro-batch
+  kFsdp,   // and parameters: ZeRO-3
+  kHsdp,   // FSDP inside of groups of `shard_group` GPUs, all-reduce between them
+};
+enum class OptimizerKind { kAdam, kAdam8bit, kAdam4bit, kSgd };
 
-std::string ShardingName(Sharding sharding);     // "ddp", "zero1", "fsdp"
-std::string RecomputeName(Recompute recompute);  // "none", "selective", "full"
+std::string ShardingName(Sharding sharding);          // "ddp", "zero1", "zero2", "fsdp", "hsdp"
+std::string RecomputeName(RecomputeScope recompute);  // "none", "selective", "full"
+std::string PlacementName(Placement placement);       // "first_stage", ...
+std::string OptimizerName(OptimizerKind optimizer);   // "adam", "adam-8bit", ...
 
 struct ModulePlan {
   int tp = 1;
   Placement placement = Placement::kFirstStage;
   bool frozen = false;
+  std::int64_t micro_batch_size = 0;  // samples; of an encoder: 0 = the backbone's
+  std::vector<int>
+      layers_per_stage;  // kBalanced, told: of the first stages; kOwnRanks: of its stages
+  int pp = 1;            // kOwnRanks: its stages
+};
+
+// What is kept in host memory and moved over PCIe, as shares of the whole, 0 … 1.
+struct Offload {
+  double optimizer = 0;    // states, and the CPU takes the optimizer step
+  double parameters = 0;   // weights come and go unit by unit
+  double activations = 0;  // kept activations leave in forward and return in backward
+  bool Any() const { return optimizer > 0 || parameters > 0 || activations > 0; }
+};
+
+// What may run beside compute; false: compute waits.
+struct Overlap {
+  bool gradient_reduce = true;
+  bool parameter_gather = true;
+  bool tensor_parallel = false;  // collectives in pieces beside the products that make or use them
+  bool context_parallel = true;  // the ring's next keys and values beside attention
+  bool expert_parallel = false;  // dispatch and combine beside the shared expert
+  bool pipeline = true;          // transfers beside the next pass
+  bool offload = true;           // host transfers beside compute
 };
 
 struct Plan {
   std::int64_t micro_batch_size = 1;  // samples
   int tp = 1;                         // of the backbone
-  int pp = 1;
-  std::vector<int> layers_per_stage;  // of the backbone; pp values
+  int cp = 1;                         // GPUs that share each sequence
+  ContextParallelKind cp_kind = ContextParallelKind::kRing;
+  int ep = 1;         // GPUs among which routed experts are shared out
+  int expert_tp = 1;  // tensor parallelism inside of an expert
+  int pp = 1;         // pipeline stages of the backbone
+  int vpp = 1;        // chunks of every stage
+  ScheduleKind schedule = ScheduleKind::k1F1B;
+  // Of the backbone: pp · vpp values, by position in the model (schedule.h, PositionOf).
+  std::vector<int> layers_per_stage;
   bool sequence_parallel = false;
   Sharding sharding = Sharding::kZero1;
-  Recompute recompute = Recompute::kNone;
-  DType precision = DType::kBf16;
-  bool overlap_gradient_reduce = true;
-  bool overlap_parameter_gather = true;
+  int shard_group = 1;      // kHsdp: GPUs among which state is sharded
+  double bucket_bytes = 0;  // gradients are reduced when so many bytes are ready; 0 = unit by unit
+  int prefetch = 1;         // FSDP: units gathered ahead
+  bool reshard_after_forward = true;
+  Recompute recompute;
+  Offload offload;
+  Precision precision = Precision::kBf16;
+  OptimizerKind optimizer = OptimizerKind::kAdam;
+  Adapter adapter;  // of the backbone; its base is frozen
+  Overlap overlap;
+  double expert_imbalance = 1;  // tokens of the busiest rank's experts over the mean
   // Of the kinds that have it; the others, and auto: the least predicted time.
   CollectiveAlgorithm tensor_parallel_algorithm = CollectiveAlgorithm::kAuto;
   CollectiveAlgorithm data_parallel_algorithm = CollectiveAlgorithm::kAuto;
   bool in_network_reduction = false;  // the network's switches reduce (SHARP)
-  std::vector<ModulePlan> modules;    // as Model::modules; the backbone's repeats tp
+  std::vector<ModulePlan> modules;    // as Model::modules; the backbone's repeats tp and pp
 
   // Derived by ReadPlan.
-  int dp = 1;                      // GPUs / (tp · pp)
+  int dp = 1;                      // replicas: GPUs / (tp · cp · pp), encoders' own ranks apart
   std::int64_t micro_batches = 1;  // per replica and step: batch / (dp · micro_batch_size)
+  int encoder_stages = 0;          // of kOwnRanks, before the backbone's
+  PipelineShape Pipeline() const;  // of the backbone
+  // GPUs that gradients of dense parameters are reduced over, and states sharded over: cp · dp.
+  int ReplicaRanks() const { return dp * cp; }
+  // The same of routed experts: tp · cp · dp / (expert_tp · ep).
+  int ExpertReplicas() const { return tp * cp * dp / (expert_tp * ep); }
 };
 
 // Reads the scenario's "plan" object and checks it against model, cluster and workload, in that order:
