@@ -8,6 +8,7 @@
 #include "sim/engine/op_graph.h"
 #include "sim/network/event_loop.h"
 #include "sim/plan/scenario.h"
+#include "sim/workload/kept.h"
 
 namespace aurum {
 
@@ -15,8 +16,18 @@ namespace aurum {
 // the executors all read it. One class stands for all ranks that behave alike: a whole pipeline
 // stage, unless a fault or the network makes a difference (rank_classes.h).
 
-enum class Lane : std::uint8_t { kMain, kTp, kPpForward, kPpBackward, kDp, kAlign };
-inline constexpr int kLanes = 6;
+enum class Lane : std::uint8_t {
+  kMain,
+  kTp,
+  kCp,
+  kEp,
+  kPpForward,
+  kPpBackward,
+  kDp,
+  kAlign,
+  kHost
+};
+inline constexpr int kLanes = 9;
 
 enum class OpKind : std::uint8_t {
   kHost,  // the host prepares the step
@@ -28,7 +39,11 @@ enum class OpKind : std::uint8_t {
   kPipelineTransfer,
   kParameterGather,
   kGradientReduce,
-  kAlignment,  // tokens of one modality move to the ranks that consume them
+  kAlignment,          // tokens of one modality move to the ranks that consume them
+  kContextCollective,  // keys and values, or heads, among the GPUs that share a sequence
+  kExpertCollective,   // tokens to their experts and back
+  kHostTransfer,       // offloaded state or activations over PCIe
+  kWeightGradient,     // of a backward in two (zero bubble)
 };
 
 struct OpInfo {
@@ -37,6 +52,7 @@ struct OpInfo {
   OpKind kind = OpKind::kForward;
   std::int16_t module = -1;  // index into Model::modules; -1: none
   bool head = false;         // output head and loss
+  std::int8_t chunk = 0;     // of the stage
   std::int32_t micro_batch = -1;
   std::uint32_t instances = 1;  // ranks or groups that do this at once
   double flops = 0;             // model FLOPs on one GPU; recomputation not counted
@@ -44,20 +60,44 @@ struct OpInfo {
   double bytes = 0;             // that one GPU exchanges (nccl-tests' size)
 };
 
-// Memory that an op takes or returns on every GPU of its class.
-enum class MemoryKind : std::uint8_t { kActivations, kLogits, kCommunication };
+// Memory that an op takes or returns on every GPU of its class. What lasts for the whole step (weights,
+// optimizer states, gradients that a stack keeps) is not among them: see ModuleShare.
+enum class MemoryKind : std::uint8_t {
+  kActivations,
+  kLogits,
+  kCommunication,  // gathered parameters, buckets, receive and transfer buffers
+  kGradients,      // of stacks that free them after the optimizer
+  kWorkspace,      // recomputation, optimizer temporaries
+};
+inline constexpr std::uint32_t kNoTensors = 0xffffffffU;
 struct MemoryEvent {
   OpId op = 0;
   bool at_end = false;  // at the op's end, else at its start
   std::uint32_t rank_class = 0;
   MemoryKind kind = MemoryKind::kActivations;
-  double bytes = 0;  // > 0 takes, < 0 returns
+  double bytes = 0;                    // > 0 takes, < 0 returns
+  std::uint32_t tensors = kNoTensors;  // what: index of Program::tensors
+};
+// The tensors that one unit takes or returns at once.
+struct TensorSet {
+  std::int16_t module = -1;
+  std::string unit;  // "layer", "head", "embedding", "connector"
+  std::vector<KeptTensor> tensors;
 };
 
 // What one module leaves on one GPU of a class.
 struct ModuleShare {
-  double parameters = 0;    // on this GPU, before sharding over data parallelism
-  double largest_unit = 0;  // of them, in the largest block that is gathered at once
+  // On this GPU, before sharding over data parallelism; adapters and routed experts are not among
+  // `parameters`.
+  double parameters = 0;
+  double expert_parameters = 0;     // of routed experts: replicated ExpertReplicas() times
+  double adapter_parameters = 0;    // of adapters, trained
+  double quantised_parameters = 0;  // of both, those that the adapter's base stores in few bits
+  double embedding_parameters = 0;  // of `parameters`, token embedding and output head
+  double largest_unit =
+      0;  // parameters in the largest block that is gathered at once, experts included
+  double largest_layer = 0;   // the same, of layers alone
+  double largest_matrix = 0;  // elements of the largest matrix
   bool trained = false;
   double forward_s = 0, backward_s = 0;  // kernels of one micro-batch, recomputation in backward
   double flops = 0;  // of one micro-batch, forward and backward, recomputation not counted
@@ -99,6 +139,7 @@ struct Program {
   Fabric fabric{};
   std::vector<std::uint32_t> link_of{}, link_count{};
   std::vector<MemoryEvent> memory;
+  std::vector<TensorSet> tensors;
   std::vector<RankClass> classes;             // by stage
   std::uint32_t ClassOf(int gpu) const;       // index of classes
   std::vector<std::uint32_t> class_of_gpu{};  // empty: a class per stage

@@ -5,6 +5,7 @@
 #include "models/model.h"
 #include "sim/cost/profile.h"
 #include "sim/cost/stack.h"
+#include "sim/workload/recipe.h"
 #include "sim/workload/workload.h"
 
 namespace aurum {
@@ -43,6 +44,16 @@ struct LayerShape {
   int hidden = 0;
   double tp = 1;  // tensor-parallel degree of this module
   bool sequence_parallel = false;
+  // GPUs that share each sequence. Batches hold whole sequences: a GPU sees tokens / cp of each.
+  double cp = 1;
+  ContextParallelKind cp_kind = ContextParallelKind::kRing;
+  // Routed experts: GPUs among which they are shared out, tensor parallelism inside of one, and the
+  // tokens of the busiest rank over the mean.
+  double ep = 1, expert_tp = 1, expert_imbalance = 1;
+  bool experts_sharded =
+      false;  // expert_tp and ep are told; false: experts are cut like dense layers
+  Recompute recompute;
+  Adapter adapter;
   std::vector<SequenceBatch> batches;  // of one micro-batch on this GPU
   double kv_source_tokens =
       0;  // cross-attention: tokens of the other module's output, per sequence
@@ -52,6 +63,7 @@ struct CostContext {
   const Profile* profile = nullptr;
   const Stack* stack = nullptr;
   DType dtype = DType::kBf16;
+  Precision precision = Precision::kBf16;
   double flops_scale =
       1;  // what if a token cost this many times the FLOPs: scales GEMM and attention work
 };
