@@ -63,4 +63,7 @@ double BytesOf(QuantisedBase base);
 
 enum class ContextParallelKind { kRing, kUlysses };
 
+// Which kernel computes attention; kStack: what the stack brings.
+enum class AttentionKernel { kStack, kUnfused, kFlash2, kFlash3 };
+
 }  // namespace aurum
