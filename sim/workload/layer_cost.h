@@ -66,6 +66,7 @@ struct CostContext {
   Precision precision = Precision::kBf16;
   double flops_scale =
       1;  // what if a token cost this many times the FLOPs: scales GEMM and attention work
+  std::string loss_kernel{};  // of Stack::logit_bytes_of; "" = the stack's own
 };
 
 // Kernels of one layer: GEMMs of the projections (m = tokens, sharded n or k), the attention kernel, and elementwise
