@@ -23,7 +23,7 @@ class StageEmitter {
     Wave sent;                // its transfer to the next stage
   };
   struct Table {
-    std::vector<std::vector<Marks>> forward, backward;  // by chunk and micro-batch
+    std::vector<std::vector<Marks>> forward, backward;     // by chunk and micro-batch
     std::vector<Marks> encoder_forward, encoder_backward;  // by micro-batch, in bubbles
   };
 
@@ -53,13 +53,12 @@ class StageEmitter {
     Wave front;               // the data is where this ends
     std::vector<Wave> sides;  // and these, which ran beside it
     std::vector<Wave> first;
-    std::size_t next = 0;     // units done
+    std::size_t next = 0;  // units done
     bool aligned = false;
-    std::vector<std::pair<std::size_t, OpId>> taken{};
   };
   struct Late {  // gradients that are reduced after the last backward
-    CommId reduce, replicas, experts;
-    std::size_t module;
+    const Unit* unit;
+    const UnitCommunication* of;
   };
 
   bool Training() const { return s_.workload.task == Task::kTrain; }
@@ -83,7 +82,7 @@ class StageEmitter {
 
   // Passes.
   void Begin(Cursor* at);
-  bool StepForward(Cursor* at);   // one unit; false after the last
+  bool StepForward(Cursor* at);  // one unit; false after the last
   bool StepBackward(Cursor* at);
   void EndForward(Cursor* at);
   void EndBackward(Cursor* at);
@@ -136,11 +135,22 @@ class StageEmitter {
   double& total_s_;
   Table table_;
 
+  // By chunk, bubbles last: the micro-batches of its first forward, first and last backward.
+  struct Ends {
+    int forward = -1, first = -1, last = -1;
+  };
+  std::vector<Ends> ends_;
+  const Ends& EndsOf(const Cursor& at) const {
+    const bool bubbles = at.chunk == &units_.bubbles;
+    return ends_[bubbles ? units_.chunks.size() : static_cast<std::size_t>(at.pass.chunk)];
+  }
+  void FindEnds(const std::vector<Pass>& passes);
+
   std::vector<std::vector<bool>> overlapped_;  // by chunk (bubbles last) and unit
   std::vector<std::vector<Wave>> gathered_;    // ZeRO-1: by chunk and unit
-  std::vector<std::vector<int>> backwards_;    // by chunk and unit: backwards so far
   std::deque<Wave> computes_;                  // the last waves of the main stream
-  Wave pending_, blocking_;
+  std::vector<Wave> pending_;                  // the next compute waits for these
+  Wave blocking_;                              // and for this, which may not run beside it
   std::vector<Wave> reduces_;
   std::vector<Late> late_;
   struct Waiting {

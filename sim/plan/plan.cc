@@ -78,4 +78,41 @@ std::int64_t Plan::EncoderMicroBatch(std::size_t module) const {
   return own == 0 ? micro_batch_size : own;
 }
 
+std::string DescribePlan(const Plan& plan) {
+  std::string text = "tp " + std::to_string(plan.tp);
+  const auto add = [&](const char* name, int degree) {
+    if (degree > 1) text += std::string(" · ") + name + " " + std::to_string(degree);
+  };
+  add("cp", plan.cp);
+  add("ep", plan.ep);
+  if (plan.ep > 1) add("expert tp", plan.expert_tp);
+  text += " · pp " + std::to_string(plan.pp);
+  add("vpp", plan.vpp);
+  text += " · dp " + std::to_string(plan.dp) + ", micro-batch " +
+          std::to_string(plan.micro_batch_size) + " × " + std::to_string(plan.micro_batches);
+  if (plan.pp > 1) text += ", " + std::string(ScheduleName(plan.schedule));
+  return text;
+}
+
+std::string DescribeRecipe(const Plan& plan) {
+  std::string text = ShardingName(plan.sharding);
+  if (plan.sharding == Sharding::kHsdp) text += " in groups of " + std::to_string(plan.shard_group);
+  text +=
+      ", recompute " + RecomputeName(plan.recompute.scope) + ", " + PrecisionName(plan.precision);
+  if (plan.optimizer != OptimizerKind::kAdam) text += ", " + OptimizerName(plan.optimizer);
+  if (plan.adapter.kind != AdapterKind::kNone) {
+    text += plan.adapter.kind == AdapterKind::kLora ? ", LoRA" : ", DoRA";
+    text += " rank " + std::to_string(plan.adapter.rank);
+    if (plan.adapter.base != QuantisedBase::kNone)
+      text += " over " + QuantisedBaseName(plan.adapter.base);
+  }
+  const auto away = [&](const char* what, double share) {
+    if (share > 0) text += std::string(", ") + what + " offloaded";
+  };
+  away("optimizer", plan.offload.optimizer);
+  away("parameters", plan.offload.parameters);
+  away("activations", plan.offload.activations);
+  return text;
+}
+
 }  // namespace aurum

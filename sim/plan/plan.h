@@ -107,13 +107,18 @@ struct Plan {
   int encoder_stages = 0;          // of kOwnRanks, before the backbone's
   PipelineShape Pipeline() const;  // of the backbone
   int StageCount() const { return encoder_stages + pp; }
-  int Positions() const;           // pieces that the backbone's layers are cut into
+  int Positions() const;  // pieces that the backbone's layers are cut into
   std::int64_t EncoderMicroBatch(std::size_t module) const;  // samples at once
   // GPUs that gradients of dense parameters are reduced over, and states sharded over: cp · dp.
   int ReplicaRanks() const { return dp * cp; }
   // The same of routed experts: tp · cp · dp / (expert_tp · ep).
   int ExpertReplicas() const { return tp * cp * dp / (expert_tp * ep); }
 };
+
+// "tp 8 · pp 4 · dp 2, micro-batch 1 × 64": the degrees that are not 1, the schedule where it matters.
+std::string DescribePlan(const Plan& plan);
+// "zero1, recompute selective, bf16": what is done to state and layers.
+std::string DescribeRecipe(const Plan& plan);
 
 // Reads the scenario's "plan" object and checks it against model, cluster, profile and workload:
 // E03xx (docs/diagnostics.md), with exit code 4 (infeasible) and the remedy; warnings W13xx are

@@ -14,6 +14,7 @@ struct ChunkCommunication {
   std::vector<UnitCommunication> units;
   PlanPricer::AlignmentCommunication alignment;
   CommId send_forward = kNoComm, send_backward = kNoComm;
+  bool ends = false;  // the model ends here: backward begins where forward ended
 };
 struct StageCommunication {
   std::vector<ChunkCommunication> chunks;

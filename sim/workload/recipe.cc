@@ -57,4 +57,20 @@ double BytesOf(QuantisedBase base) {
   return 2;
 }
 
+std::string QuantisedBaseName(QuantisedBase base) {
+  switch (base) {
+    case QuantisedBase::kNone:
+      return "bf16";
+    case QuantisedBase::kInt8:
+      return "int8";
+    case QuantisedBase::kNf4:
+      return "nf4";
+    case QuantisedBase::kNf4Double:
+      return "nf4-double";
+    case QuantisedBase::kGptq4:
+      return "gptq4";
+  }
+  return "";
+}
+
 }  // namespace aurum

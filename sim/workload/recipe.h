@@ -60,6 +60,7 @@ struct Adapter {
 };
 // Bytes per parameter of a quantised matrix, scales included; 2 for kNone.
 double BytesOf(QuantisedBase base);
+std::string QuantisedBaseName(QuantisedBase base);  // "nf4", ...
 
 enum class ContextParallelKind { kRing, kUlysses };
 
