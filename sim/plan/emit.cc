@@ -356,8 +356,7 @@ double StageEmitter::BesideBackward(const Cursor& at, std::size_t index) const {
     const double gather = pricer_.Seconds(of.gather) + pricer_.Seconds(of.gather_experts);
     return reduce + (s_.plan.reshard_after_forward ? gather : 0);
   }
-  const bool now =
-      at.pass.micro_batch + 1 == s_.plan.micro_batches || s_.plan.sharding == Sharding::kZero2;
+  const bool now = at.pass.micro_batch == EndsOf(at).last || s_.plan.sharding == Sharding::kZero2;
   return now && s_.plan.overlap.gradient_reduce && Overlapped(at, index) ? reduce : 0;
 }
 
@@ -572,8 +571,7 @@ void StageEmitter::ForwardUnit(Cursor* at, std::size_t index) {
   Wave begin, end;
   const Wave* gathered = nullptr;
   if (at->pass.micro_batch == EndsOf(*at).forward && at->chunk != &units_.bubbles &&
-      !gathered_.empty() &&
-      gathered_[static_cast<std::size_t>(at->pass.chunk)][index].Exists())
+      !gathered_.empty() && gathered_[static_cast<std::size_t>(at->pass.chunk)][index].Exists())
     gathered = &gathered_[static_cast<std::size_t>(at->pass.chunk)][index];
   Halves(at, index, OpKind::kForward, Part::kForward, BesideForward(*at, index) / parts,
          /*last_collective=*/true, &begin, &end);
@@ -742,9 +740,8 @@ void StageEmitter::Begin(Cursor* at) {
   if (forward) return;
   // Where nothing follows in the model, backward turns around at the end of its own forward.
   const auto micro = static_cast<std::size_t>(at->pass.micro_batch);
-  if (encoder) {
-    at->front = table_.encoder_forward[micro].last;
-  } else if (at->pass.kind == PassKind::kWeightGradient) {
+  if (encoder) return;  // its gradients come from where the model begins
+  if (at->pass.kind == PassKind::kWeightGradient) {
     at->front = table_.backward[c][micro].last;
   } else if (at->said->ends) {
     at->front = table_.forward[c][micro].last;
@@ -872,11 +869,11 @@ void StageEmitter::Run(const std::vector<Pass>& passes) {
   const Work work{s_.stack->step_overhead_s, 0, 0};
   CheckClock(work.seconds);
   waves_.AddKernel(stage_, Lane::kMain, Kind(OpKind::kHost, host), std::array{work});
+  FindEnds(passes);
   if (!Training()) {
     Generate();
     return;
   }
-  FindEnds(passes);
   GatherParameters();
   for (std::size_t i = 0; i < passes.size(); ++i) {
     if (passes[i].with_next && i + 1 < passes.size()) {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cassert>
+#include <memory>
 #include <optional>
 #include <utility>
 
+#include "sim/plan/bubble_fill.h"
 #include "sim/plan/emit.h"
 #include "sim/plan/host_link.h"
 #include "sim/plan/pricing.h"
@@ -69,7 +71,10 @@ class Lowering {
           &*waves_, &program_, &total_s_));
       emitters_.back()->Run(passes[stage]);
     }
-    if (Training()) ConnectStages();
+    if (Training()) {
+      ConnectStages();
+      ConnectEncoders();
+    }
     [[maybe_unused]] const bool acyclic = program_.graph.Finish();
     assert(acyclic);
     return std::move(program_);
@@ -183,6 +188,10 @@ class Lowering {
       asked.chunks.push_back(std::move(said));
     }
     asked.bubbles = AskForUnits(units.bubbles, stage);
+    if (!units.bubbles.units.empty() && stage > First()) {
+      asked.bubbles.send_forward =
+          pricer_->Transfer(units.bubbles.sent_bytes, stage, GroupKind::kBackward);
+    }
     if (!Training()) {
       asked.decode_reduce = pricer_->Collective(
           CollectiveKind::kAllReduce,
@@ -232,11 +241,15 @@ class Lowering {
 
   // By stage. An encoder's own stages run as many forwards ahead as the backbone's first stage takes
   // before its first backward, and one more a stage.
-  std::vector<std::vector<Pass>> Passes() const {
+  std::vector<std::vector<Pass>> Passes() {
     std::vector<std::vector<Pass>> passes;
     if (!Training()) return std::vector<std::vector<Pass>>(stages_.size());
     std::vector<std::vector<Pass>> backbone = MakeSchedule(pipeline_);
-    if (HasBubbles()) backbone = WithEncoders(backbone);
+    if (HasBubbles()) {
+      BubbleFill filled = FillPasses();
+      backbone = std::move(filled.stages);
+      encoder_stage_ = std::move(filled.encoder_stage);
+    }
     const auto m = static_cast<int>(s_.plan.micro_batches);
     int ahead = 0;
     for (const Pass& pass : backbone.front()) {
@@ -263,8 +276,38 @@ class Lowering {
     return std::any_of(stages_.begin(), stages_.end(),
                        [](const StageUnits& stage) { return !stage.bubbles.units.empty(); });
   }
-  std::vector<std::vector<Pass>> WithEncoders(const std::vector<std::vector<Pass>>& passes) const {
-    return passes;
+  // Kernels and what is chained to them, coarsely: enough to find gaps.
+  double PassSeconds(const Chunk& chunk, const ChunkCommunication& said, bool backward) const {
+    double seconds = 0;
+    for (std::size_t i = 0; i < chunk.units.size(); ++i) {
+      const Unit& unit = chunk.units[i];
+      if (backward && !unit.backward) continue;
+      const UnitCommunication& of = said.units[i];
+      const double talk = (pricer_->Seconds(of.tp_before) + pricer_->Seconds(of.tp_after)) *
+                              (unit.tp_collectives ? (unit.has_second ? 2 : 1) : 0) +
+                          pricer_->Seconds(of.dispatch) + pricer_->Seconds(of.combine);
+      seconds += talk + (backward ? unit.Backward().Seconds() : unit.Forward().Seconds());
+      if (backward && unit.recomputed) seconds += unit.Forward().Seconds();
+    }
+    return seconds;
+  }
+  BubbleFill FillPasses() const {
+    BubbleFillInput input;
+    input.shape = pipeline_;
+    for (std::size_t stage = First(); stage < stages_.size(); ++stage) {
+      input.seconds.emplace_back();
+      for (std::size_t c = 0; c < stages_[stage].chunks.size(); ++c) {
+        const Chunk& chunk = stages_[stage].chunks[c];
+        const ChunkCommunication& said = communication_[stage].chunks[c];
+        input.seconds.back().push_back(
+            {PassSeconds(chunk, said, false), PassSeconds(chunk, said, true), 0});
+      }
+    }
+    const Chunk& bubbles = stages_.back().bubbles;
+    const ChunkCommunication& said = communication_.back().bubbles;
+    input.encoder_forward_s = PassSeconds(bubbles, said, false);
+    input.encoder_backward_s = PassSeconds(bubbles, said, true);
+    return FillBubbles(input);
   }
 
   // Passes of one micro-batch wait for each other from chunk to chunk.
@@ -283,6 +326,45 @@ class Lowering {
                   back ? back->over : std::nullopt);
         }
       }
+    }
+  }
+
+  // Classes of one stage and of another that is some stages before or after it, rank by rank.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> Across(std::size_t from,
+                                                              std::size_t to) const {
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
+    for (std::uint32_t c = 0; c < pricer_->Classes(from).rank.size(); ++c) pairs.emplace_back(c, c);
+    while (from != to) {
+      const GroupKind kind = to > from ? GroupKind::kForward : GroupKind::kBackward;
+      std::vector<std::pair<std::uint32_t, std::uint32_t>> further;
+      for (const auto& [here, there] : pairs) {
+        for (const auto& [a, b] : pricer_->Classes(from).partners[static_cast<std::size_t>(kind)])
+          if (a == there) further.emplace_back(here, b);
+      }
+      pairs = std::move(further);
+      from = to > from ? from + 1 : from - 1;
+    }
+    return pairs;
+  }
+
+  // An encoder in a bubble: its tokens go to where the model begins, their gradients come back.
+  void ConnectEncoders() {
+    const auto begins = First();
+    for (std::size_t i = 0; i < encoder_stage_.size(); ++i) {
+      const std::size_t at = First() + static_cast<std::size_t>(encoder_stage_[i]);
+      const StageEmitter::Table& there = emitters_[begins]->table();
+      const StageEmitter::Table& here = emitters_[at]->table();
+      const auto join = [&](const Wave& made, const std::vector<Wave>& firsts, std::size_t from,
+                            std::size_t to) {
+        if (!made.Exists()) return;
+        for (const Wave& first : firsts) {
+          for (const auto& [a, b] : Across(from, to))
+            program_.graph.AddDependency(waves_->At(made, a), waves_->EntryAt(first, b));
+        }
+      };
+      const StageEmitter::Marks& out = here.encoder_forward[i];
+      join(out.sent.Exists() ? out.sent : out.last, there.forward[0][i].first, at, begins);
+      join(there.backward[0][i].last, here.encoder_backward[i].first, begins, at);
     }
   }
 
@@ -315,6 +397,7 @@ class Lowering {
   // By stage, rank class and micro-batch: the units where micro-batches differ.
   std::vector<std::vector<std::vector<const StageUnits*>>> by_class_;
   std::vector<std::unique_ptr<StageEmitter>> emitters_;
+  std::vector<int> encoder_stage_;  // by micro-batch: whose bubble its encoder fills
 
   double total_s_ = 0;  // of all waves
 };

@@ -467,6 +467,10 @@ class StageMaker {
         if (plan_.modules[i].placement == Placement::kInBubbles) AddModule(i, &units.bubbles.units);
       }
       units.bubbles.fusion = units.bubbles.units.size();
+      for (std::size_t i = 0; i < last_; ++i) {
+        if (plan_.modules[i].placement == Placement::kInBubbles)
+          units.bubbles.sent_bytes += OutputBytes(i);
+      }
       stages.push_back(std::move(units));
     }
     return stages;
