@@ -35,6 +35,7 @@ enum class Structure {
   kInternlm2,
   kPersimmon,  // LayerNorm, biases everywhere, squared ReLU without gate
   kGpt2,       // LayerNorm, biases everywhere, learned positions
+  kOpt,        // the same; two positions more, the MLP's width is ffn_dim
 };
 
 constexpr int kNone = -1;  // the class has no default
@@ -71,6 +72,11 @@ constexpr Family kFamilies[] = {
     {"qwen3_moe", "Qwen3MoeConfig", Structure::kQwen3Moe, 2048, 6144, 24, 32, 4, 0, 151936, false},
     {"qwen3_vl_moe_text", "Qwen3VLMoeTextConfig", Structure::kQwen3Moe, 2048, 5632, 24, 16, 16, 0,
      151936, false},
+    {"qwen2_5_omni_text", "Qwen2_5OmniTextConfig", Structure::kQwen2, 3584, 18944, 28, 28, 4, 0,
+     152064, false},
+    {"qwen3_omni_moe_text", "Qwen3OmniMoeTextConfig", Structure::kQwen3Moe, 2048, 18944, 28, 28, 4,
+     0, 3584, false},
+    {"opt", "OPTConfig", Structure::kOpt, 768, 3072, 12, 12, 0, 0, 50272, true},
     {"qwen3_5_moe_text", "Qwen3_5MoeTextConfig", Structure::kQwen35Moe, kNone, 0, kNone, kNone,
      kNone, kNone, kNone, false},
     {"deepseek_v3", "DeepseekV3Config", Structure::kDeepseek, 7168, 18432, 61, 128, 128, 0, 129280,
@@ -106,7 +112,7 @@ Layer PlainLayer(HfConfig& c, const Module& module, const Family& family, int in
   a.heads = c.AnyIntOr({"num_attention_heads", "n_head"}, family.heads);
   a.kv_heads = a.heads;
   if (family.structure != Structure::kPersimmon && family.structure != Structure::kGpt2 &&
-      family.structure != Structure::kQwen) {
+      family.structure != Structure::kOpt && family.structure != Structure::kQwen) {
     a.kv_heads = c.IntOr("num_key_value_heads", family.kv_heads == 0 ? a.heads : family.kv_heads);
   }
   if (family.head_dim != 0) {
@@ -416,6 +422,7 @@ void AddLayersOf(HfConfig& c, const Family& family, Layer layer, int layers, Mod
       return AddLayers(module, layer, layers);
     case Structure::kPersimmon:
     case Structure::kGpt2:
+    case Structure::kOpt:
       a.qkv_bias = a.output_bias = true;
       layer.mlp.gated = false;
       layer.mlp.bias = true;
@@ -466,6 +473,9 @@ Module ImportText(HfConfig& c, HfConfig& root, const std::string& default_family
     case Structure::kGpt2:
       intermediate = c.Has("n_inner") ? c.Int("n_inner") : 4 * module.hidden;
       break;
+    case Structure::kOpt:
+      intermediate = c.IntOr("ffn_dim", family->intermediate);
+      break;
     case Structure::kQwen:
     case Structure::kMolmo:
       // The trap: these two count the gate and the up projection together.
@@ -501,6 +511,14 @@ Module ImportText(HfConfig& c, HfConfig& root, const std::string& default_family
   } else if (family->structure == Structure::kGpt2) {
     const std::int64_t positions = c.AnyIntOr({"n_positions", "max_position_embeddings"}, 1024);
     module.embedding_parameters = (2 + positions) * module.hidden;
+  } else if (family->structure == Structure::kOpt) {
+    // OPT-350m is another model: norms behind, none at the end, an embedding of half the width.
+    if (!c.FlagOr("do_layer_norm_before", true))
+      c.Unknown("do_layer_norm_before", "false", {"true"});
+    if (c.Has("word_embed_proj_dim"))
+      RequireWidth(c, "word_embed_proj_dim", c.Int("word_embed_proj_dim"), module.hidden);
+    const std::int64_t positions = c.IntOr("max_position_embeddings", 2048);
+    module.embedding_parameters = (2 + 2 + positions) * module.hidden;
   }
   const Layer layer = PlainLayer(c, module, *family, intermediate);
   AddLayersOf(c, *family, layer, layers, &module);

@@ -78,6 +78,19 @@ int ImageSide(HfConfig& vision, int size_default, int patch_default, ImageRule* 
   return PatchesPerSide(vision, rule->image_size, rule->patch_size);
 }
 
+void AssumeArea(HfConfig& root, std::int64_t least, std::int64_t most, const std::string& source,
+                ImageRule* rule) {
+  rule->min_pixels = least;
+  rule->max_pixels = most;
+  root.Assume("images of " + std::to_string(least) + " … " + std::to_string(most) + " pixels (" +
+              source + ")");
+}
+
+void FramesAsImages(HfConfig& root, Model* model) {
+  model->video.kind = VideoRuleKind::kFrames;
+  root.Assume("every frame of a video is an image of one tile");
+}
+
 void ReadLength(HfConfig& text, Model* model) {
   model->max_positions = text.LongOr("max_position_embeddings", 0);
 }
@@ -386,6 +399,7 @@ std::vector<Module> ImportQwenVision(HfConfig& c, const std::string& family, int
   }
   std::vector<Linear> mergers = {{merged, merged, true}, {merged, out, true}};
   std::int64_t norms = std::int64_t{hidden} * (second_half ? 1 : 2);
+  int deepstack = 0;
   if (!second && !second_half) {
     std::vector<int> deep = c.Ints("deepstack_visual_indexes");
     if (deep.empty() && !c.Has("deepstack_visual_indexes")) {
@@ -393,13 +407,16 @@ std::vector<Module> ImportQwenVision(HfConfig& c, const std::string& family, int
       c.Assume(
           "vision_config.deepstack_visual_indexes = [8,16,24] (default of Qwen3VLVisionConfig)");
     }
+    deepstack = static_cast<int>(std::min<std::size_t>(deep.size(), 4096));
     for (std::size_t i = 0; i < deep.size(); ++i) {
       mergers.push_back({merged, merged, true});
       mergers.push_back({merged, out, true});
       norms += 2 * merged;
     }
   }
-  return {tower, MakeConnector("connector", Modality::kVision, out, std::move(mergers), norms)};
+  Module connector = MakeConnector("connector", Modality::kVision, out, std::move(mergers), norms);
+  connector.deepstack = deepstack;
+  return {std::move(tower), std::move(connector)};
 }
 
 // Glm4vVisionModel. A trap: vision_config.intermediate_size is the width of the merger's MLP; the

@@ -1,5 +1,6 @@
 #include "models/model.h"
 
+#include <algorithm>
 #include <cassert>
 #include <set>
 #include <string>
@@ -99,6 +100,7 @@ Count CountBody(const Module& module, bool active, bool head) {
                  hidden +
              4 * hidden * hidden + 4 * hidden;
   }
+  total += static_cast<Count>(module.queries) * hidden;
   if (head) total += static_cast<Count>(module.head_vocabulary) * hidden;
   return total;
 }
@@ -243,6 +245,22 @@ ShapeProblem CheckModel(const Model& model, std::size_t* module) {
       return {"tie_word_embeddings", "a head of " + std::to_string(m.head_vocabulary) +
                                          " columns cannot share an embedding of " +
                                          std::to_string(m.vocabulary) + " rows"};
+    }
+    if (m.queries > 0) {
+      const bool reads = std::any_of(m.runs.begin(), m.runs.end(), [](const LayerRun& run) {
+        return run.layer.cross.heads > 0 || run.layer.attention.kind == AttentionKind::kCross;
+      });
+      if (m.kind != ModuleKind::kConnector || !reads) {
+        return {"queries", "module '" + m.name +
+                               "' has queries: it must be a connector, and one of its layers must "
+                               "read the input by cross-attention"};
+      }
+      if (m.resampler.queries > 0) {
+        return {"queries", "module '" + m.name + "' has queries of its own and a resampler's"};
+      }
+    }
+    if (m.deepstack > 0 && m.kind != ModuleKind::kConnector) {
+      return {"deepstack", "module '" + m.name + "' is no connector: it has no deepstack outputs"};
     }
     if (m.mtp_layers > 0 && (m.kind != ModuleKind::kBackbone || m.head_vocabulary == 0)) {
       return {"multi_token_prediction",

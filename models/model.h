@@ -117,6 +117,15 @@ struct Module {
   std::int64_t head_vocabulary = 0;  // columns of the output head; 0 = none
   bool tied_head = false;            // the head shares the embedding's weights
   Resampler resampler;
+  // Learned queries that pass the layers in the place of the input, which the layers read by
+  // cross-attention (`cross`, or attention of kCross): Q-Former (BLIP-2), perceiver resamplers
+  // (Flamingo, Idefics2). As many tokens come out of each sequence that goes in. 0 = the layers run
+  // on the input itself.
+  int queries = 0;
+  // Of a connector: how many outputs it makes of every token besides the first, each as wide as the
+  // backbone and added behind one of the backbone's first layers in turn (DeepStack, Qwen3-VL). The
+  // matrices that make them are among `output`.
+  int deepstack = 0;
   // Multi-token prediction (DeepSeek-V3, arXiv:2412.19437, section 2.2): behind the layers, that
   // many modules in a row. Each normalises the stream before it and the next token's embedding,
   // brings the two side by side through a matrix of 2·hidden × hidden without bias, runs mtp_layer
@@ -134,7 +143,8 @@ enum class ImageRuleKind {
   kNone,   // the model takes no images
   kFixed,  // any image is resized to image_size²; backbone_tokens each (LLaVA-1.5, Qwen-VL, CLIP,
            // PaliGemma)
-  kLlavaAnyres,  // LLaVA-1.6: base view + best grid of tiles, unpadded, one newline token per row
+  kLlavaAnyres,  // LLaVA-1.6: base view + best grid of tiles, unpadded, one newline token per row;
+                 // max_tiles > 1: the grid is pooled to that many tiles' tokens (LLaVA-OneVision)
   kNativeMerge,  // Qwen2-VL and later: sides rounded to patch·merge, area clamped, (h/pm)·(w/pm)
                  // tokens
   kRowNewline,   // Fuyu, Pixtral: ceil(w/patch)·ceil(h/patch) tokens plus one newline per row
@@ -165,6 +175,32 @@ struct ImageRule {
   bool operator==(const ImageRule&) const = default;
 };
 
+// Tokens per video, each family's own rule. See models/tokens.h.
+enum class VideoRuleKind {
+  kNone,    // the model takes no video
+  kFrames,  // every frame is an image of one tile (InternVL, MiniCPM-V, Gemma, LLaVA-OneVision)
+  kNativeMerge,  // frames of native shape in groups (Qwen2-VL and later, GLM-4.1V, Kimi-K2.5)
+};
+
+struct VideoRule {
+  VideoRuleKind kind = VideoRuleKind::kNone;
+  int max_frames = 0;  // longer videos must be sampled; 0 = no limit
+  // kFrames: tokens of a frame behind the connector, newlines apart; 0 = those of the image. Of an
+  // image rule with a budget: the frame's budget, which the encoder too gets to see.
+  int tokens_per_frame = 0;
+  int newlines_per_frame = 0;  // kFrames: LLaVA-Video ends every row with a newline token
+  int newlines = 0;            // kFrames: of a whole video (LLaVA-OneVision: 1)
+  // kNativeMerge: frames that one patch spans (the last frame is repeated to fill it), and groups of
+  // such patches that are one attention sequence and are averaged to one behind the encoder.
+  int temporal_patch = 1;
+  int temporal_pool = 1;
+  std::int64_t min_pixels = 0;  // kNativeMerge: of one frame
+  std::int64_t max_pixels = 0;
+  std::int64_t max_total_pixels = 0;  // of all frames together; bounds a frame's share from above
+
+  bool operator==(const VideoRule&) const = default;
+};
+
 struct AudioRule {
   bool present = false;
   double encoder_tokens_per_s = 0;  // after the convolutions
@@ -184,6 +220,7 @@ struct Model {
   std::vector<Module> modules;  // encoders and connectors before the backbone that reads them
   ImageRule image;
   AudioRule audio;
+  VideoRule video;
   std::int64_t max_positions = 0;    // longest sequence the backbone was made for; 0 = not told
   std::string source;                // where the shapes are from
   std::vector<std::string> assumed;  // what the importer or the catalogue had to assume
@@ -197,8 +234,8 @@ struct Model {
 
 // Parameters, exact. The parts of a module sum to ModuleParameters; modules sum to ModelParameters.
 // A layer is its attention (cross-attention included), MLP, norms and the rest; a module is its
-// layers, inputs, outputs, resampler, embedding_parameters, token embedding, untied head and MTP
-// modules.
+// layers, inputs, outputs, resampler, queries, embedding_parameters, token embedding, untied head and
+// MTP modules.
 std::int64_t AttentionParameters(const Layer& layer, int hidden);
 std::int64_t MlpParameters(const Layer& layer, int hidden);  // all experts and the router
 std::int64_t ActiveMlpParameters(const Layer& layer,
@@ -226,6 +263,7 @@ struct ShapeProblem {
 ShapeProblem CheckAttention(const Attention& attention);
 ShapeProblem CheckMlp(const Mlp& mlp);
 ShapeProblem CheckImageRule(const ImageRule& rule);
+ShapeProblem CheckVideoRule(const VideoRule& rule, const ImageRule& image);
 // Of the whole: zero layers, no or more than one backbone, duplicate names. `module` is the index
 // of the guilty one.
 ShapeProblem CheckModel(const Model& model, std::size_t* module);

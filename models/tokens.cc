@@ -4,12 +4,11 @@
 #include <cmath>
 #include <string>
 
+#include "models/token_rules.h"
 #include "sim/core/diagnostic.h"
 
 namespace aurum {
 namespace {
-
-constexpr std::int64_t kMostSide = 65536;
 
 struct Grid {
   std::int64_t rows = 1;
@@ -45,6 +44,10 @@ std::int64_t TileSequence(const ImageRule& rule) {
 // the base view, five encoder sequences of 577; the grid is 48×48, square like the image, nothing
 // is cut: 576 + 48·48 + 48 = 2928. 1000×500: 336×672 (h×w) keeps 672·336 = 225,792, 672×672 the
 // same and wastes more: 2 tiles, 24×48, 576 + 1152 + 24 = 1752. Cost: one look at every candidate.
+//
+// LLaVA-OneVision's "anyres_max_9" (huggingface/transformers, modeling_llava_onevision.py
+// pack_image_features): a grid of more than 9 tiles' tokens (by a tenth a side) is interpolated to
+// about that many.
 MediaTokens LlavaAnyres(const ImageRule& rule, std::int64_t width, std::int64_t height) {
   std::int64_t best_h = 0, best_w = 0, best_kept = -1, least_waste = 0;
   for (const std::vector<int>& point : rule.grid_pinpoints) {
@@ -71,54 +74,19 @@ MediaTokens LlavaAnyres(const ImageRule& rule, std::int64_t width, std::int64_t 
     columns -= 2 * ((columns - width * rows / height) / 2);
   }
   const std::int64_t tiles = (best_h / rule.image_size) * (best_w / rule.image_size) + 1;
+  if (rule.max_tiles > 1) {
+    const double most = static_cast<double>(rule.max_tiles) * static_cast<double>(side * side);
+    const double ratio = std::sqrt(static_cast<double>(rows * columns) / most);
+    if (ratio > 1.1) {
+      const auto shrunk = [ratio](std::int64_t length) {
+        return static_cast<std::int64_t>(std::floor(static_cast<double>(length) / ratio));
+      };
+      rows = shrunk(rows);
+      columns = shrunk(columns);
+    }
+  }
   return {tiles, TileSequence(rule), tiles * rule.tokens_per_tile,
           rule.tokens_per_tile + rows * columns + rows};
-}
-
-// Python's round(): halves go to the even neighbour. a, b > 0.
-std::int64_t RoundHalfEven(std::int64_t a, std::int64_t b) {
-  const std::int64_t quotient = a / b;
-  const std::int64_t twice = 2 * (a % b);
-  if (twice != b) return quotient + (twice > b ? 1 : 0);
-  return quotient + quotient % 2;
-}
-
-// Qwen2-VL and its heirs (huggingface/transformers, image_processing_qwen2_vl.py smart_resize):
-// both sides go to the nearest multiple of patch·merge; an area outside [min_pixels, max_pixels] is
-// brought inside with the shape kept, down by floor and up by ceiling. All patches are one
-// attention sequence; merge² of them become one token of the backbone.
-//
-// 448×448, patch 14, merge 2: 32·32 = 1024 patches, 256 tokens (H·W/784). 1000×700 goes to
-// 1008×700: 72·50 = 3600 and 900.
-MediaTokens NativeMerge(const Model& model, std::int64_t width, std::int64_t height) {
-  const ImageRule& rule = model.image;
-  if (std::max(width, height) > 200 * std::min(width, height)) {
-    ThrowInput(612,
-               "an image of " + std::to_string(width) + "x" + std::to_string(height) +
-                   " is more than 200 to 1: " + model.name + " refuses it",
-               "crop or split the image");
-  }
-  const std::int64_t factor = std::int64_t{rule.patch_size} * rule.merge;
-  std::int64_t h = std::max(factor, RoundHalfEven(height, factor) * factor);
-  std::int64_t w = std::max(factor, RoundHalfEven(width, factor) * factor);
-  const double area = static_cast<double>(height) * static_cast<double>(width);
-  const auto scaled = [factor](double side, double scale, bool up) {
-    const double steps = side * scale / static_cast<double>(factor);
-    return std::max<std::int64_t>(
-               1, static_cast<std::int64_t>(up ? std::ceil(steps) : std::floor(steps))) *
-           factor;
-  };
-  if (rule.max_pixels > 0 && h * w > rule.max_pixels) {
-    const double scale = 1 / std::sqrt(area / static_cast<double>(rule.max_pixels));
-    h = scaled(static_cast<double>(height), scale, false);
-    w = scaled(static_cast<double>(width), scale, false);
-  } else if (h * w < rule.min_pixels) {
-    const double scale = std::sqrt(static_cast<double>(rule.min_pixels) / area);
-    h = scaled(static_cast<double>(height), scale, true);
-    w = scaled(static_cast<double>(width), scale, true);
-  }
-  const std::int64_t tokens = (h / factor) * (w / factor);
-  return {1, tokens * rule.merge * rule.merge, tokens, tokens};
 }
 
 // Fuyu and Pixtral: patches row by row, a newline token after each row (Pixtral's last one is
@@ -370,7 +338,11 @@ ShapeProblem CheckImageRule(const ImageRule& rule) {
 }
 
 MediaTokens ImageTokens(const Model& model, std::int64_t width, std::int64_t height) {
-  const ImageRule& rule = model.image;
+  return TokensByRule(model, model.image, width, height);
+}
+
+MediaTokens TokensByRule(const Model& model, const ImageRule& rule, std::int64_t width,
+                         std::int64_t height) {
   if (rule.kind == ImageRuleKind::kNone) {
     ThrowInput(610, "model '" + model.name + "' takes no images",
                "leave images out of the data mix, or choose a vision model");
@@ -394,7 +366,7 @@ MediaTokens ImageTokens(const Model& model, std::int64_t width, std::int64_t hei
     case ImageRuleKind::kLlavaAnyres:
       return LlavaAnyres(rule, width, height);
     case ImageRuleKind::kNativeMerge:
-      return NativeMerge(model, width, height);
+      return NativeMerge(model.name, rule, width, height);
     case ImageRuleKind::kRowNewline:
       return RowNewline(model, width, height);
     case ImageRuleKind::kTiles:
