@@ -106,19 +106,19 @@ Count CountBody(const Module& module, bool active, bool head) {
 }
 
 template <typename Count>
-Count CountMtp(const Module& module) {
+Count CountMtp(const Module& module, bool active) {
   if (module.mtp_layers == 0) return Count{0};
   const Count hidden = module.hidden;
   const Count norms = (module.mtp_layer.layer_norm ? 6 : 3) * hidden;
   return static_cast<Count>(module.mtp_layers) *
-         (CountLayer<Count>(module.mtp_layer, hidden, /*active=*/false) + 2 * hidden * hidden +
-          norms);
+         (CountLayer<Count>(module.mtp_layer, hidden, active) + 2 * hidden * hidden + norms +
+          (active ? static_cast<Count>(module.head_vocabulary) * hidden : Count{0}));
 }
 
 template <typename Count>
 Count CountModule(const Module& module) {
   return CountBody<Count>(module, /*active=*/false, /*head=*/!module.tied_head) +
-         CountMtp<Count>(module) +
+         CountMtp<Count>(module, /*active=*/false) +
          static_cast<Count>(module.vocabulary) * static_cast<Count>(module.hidden);
 }
 
@@ -170,7 +170,13 @@ std::int64_t ModuleParameters(const Module& module) { return CountModule<std::in
 
 std::int64_t ModelParameters(const Model& model) { return CountModel<std::int64_t>(model); }
 
-std::int64_t MtpParameters(const Module& module) { return CountMtp<std::int64_t>(module); }
+std::int64_t MtpParameters(const Module& module) {
+  return CountMtp<std::int64_t>(module, /*active=*/false);
+}
+
+std::int64_t ActiveMtpParameters(const Module& module) {
+  return CountMtp<std::int64_t>(module, /*active=*/true);
+}
 
 std::int64_t ActiveParameters(const Model& model) {
   return CountBody<std::int64_t>(model.Backbone(), /*active=*/true, /*head=*/true);

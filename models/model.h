@@ -245,6 +245,8 @@ std::int64_t ModuleParameters(const Module& module);
 std::int64_t ModelParameters(const Model& model);
 // Of all multi-token prediction modules: mtp_layers · (layer + 2·hidden² + three norms).
 std::int64_t MtpParameters(const Module& module);
+// Of them, per token: experts_per_token instead of all, and the shared head once for each.
+std::int64_t ActiveMtpParameters(const Module& module);
 // Of the backbone, per token, without MTP modules, without the input embedding and with the head,
 // tied or not (the N_active of NVIDIA's published TFLOP/s).
 std::int64_t ActiveParameters(const Model& model);
