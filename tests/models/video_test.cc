@@ -152,6 +152,7 @@ TEST_CASE("images of the newer models") {
   CHECK(backbone("blip2-opt-2.7b", 640, 480) == 32);
   const MediaTokens blip = ImageTokens(Open("blip2-opt-2.7b"), 640, 480);
   CHECK(blip.sequence_tokens == 257);
+  CHECK(backbone("idefics2-8b", 980, 980) == 64);
   CHECK(backbone("qwen3-vl-8b", 1024, 1024) == 1024);
   CHECK(backbone("llama-3.2-11b-vision", 560, 560) == 0);
   CHECK(backbone("vit-22b-gpt-175b", 224, 224) == 256);
