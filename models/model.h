@@ -11,7 +11,9 @@ namespace aurum {
 // transformer layers between an input and an output part. Shapes only, no weights. All counts are
 // per one copy of the model, unsharded.
 
-enum class Modality { kText, kVision, kAudio };
+// kVideo: of a tower for videos beside or instead of one for images. Without one, videos go through
+// the vision tower (VideoModality in models/tokens.h).
+enum class Modality { kText, kVision, kAudio, kVideo };
 enum class ModuleKind { kEncoder, kConnector, kBackbone };
 
 enum class AttentionKind {
@@ -180,6 +182,7 @@ enum class VideoRuleKind {
   kNone,    // the model takes no video
   kFrames,  // every frame is an image of one tile (InternVL, MiniCPM-V, Gemma, LLaVA-OneVision)
   kNativeMerge,  // frames of native shape in groups (Qwen2-VL and later, GLM-4.1V, Kimi-K2.5)
+  kClips,        // frames of one size in clips, each one attention sequence (VideoMAE, V-JEPA 2)
 };
 
 struct VideoRule {
@@ -190,9 +193,15 @@ struct VideoRule {
   int tokens_per_frame = 0;
   int newlines_per_frame = 0;  // kFrames: LLaVA-Video ends every row with a newline token
   int newlines = 0;            // kFrames: of a whole video (LLaVA-OneVision: 1)
-  // kNativeMerge: frames that one patch spans (the last frame is repeated to fill it), and groups of
-  // such patches that are one attention sequence and are averaged to one behind the encoder.
-  int temporal_patch = 1;
+  // kClips: side of a frame and of a patch in pixels, frames of a clip (a shorter one is filled up),
+  // and tokens of a clip behind the connector (0 = as many as patches).
+  int image_size = 0;
+  int patch_size = 0;
+  int clip_frames = 0;
+  int tokens_per_clip = 0;
+  int temporal_patch = 1;  // frames that one patch spans; the last frame is repeated to fill it
+  // kNativeMerge: patches along time that are one attention sequence and are averaged to one behind
+  // the encoder.
   int temporal_pool = 1;
   std::int64_t min_pixels = 0;  // kNativeMerge: of one frame
   std::int64_t max_pixels = 0;

@@ -12,14 +12,14 @@ namespace aurum::model_file {
 
 inline const std::vector<std::string> kTasks = {"generative", "contrastive"};
 inline const std::vector<std::string> kKinds = {"encoder", "connector", "backbone"};
-inline const std::vector<std::string> kModalities = {"text", "vision", "audio"};
+inline const std::vector<std::string> kModalities = {"text", "vision", "audio", "video"};
 inline const std::vector<std::string> kAttentions = {"self", "latent", "linear", "cross"};
 inline const std::vector<std::string> kNorms = {"rms", "layer"};
 inline const std::vector<std::string> kRules = {
     "none",        "fixed",         "llava_anyres", "native_merge",
     "row_newline", "tiles",         "canvas",       "canvas_separated",
     "slices",      "overlap_crops", "budget"};
-inline const std::vector<std::string> kVideoRules = {"none", "frames", "native_merge"};
+inline const std::vector<std::string> kVideoRules = {"none", "frames", "native_merge", "clips"};
 inline constexpr const char* kSchema = "aurum.model/1";
 
 // Defaults that a reader fills in and a writer leaves out.

@@ -211,6 +211,10 @@ VideoRule ReadVideo(ObjectReader r, const ImageRule& image) {
   v.tokens_per_frame = Int(r, "tokens_per_frame", 0, 1 << 24);
   v.newlines_per_frame = Int(r, "newlines_per_frame", 0, 1 << 16);
   v.newlines = Int(r, "newlines", 0, 1 << 16);
+  v.image_size = Int(r, "image_size", 0, 1 << 16);
+  v.patch_size = Int(r, "patch_size", 0, 1 << 16);
+  v.clip_frames = Int(r, "clip_frames", 0, 1 << 16);
+  v.tokens_per_clip = Int(r, "tokens_per_clip", 0, 1 << 24);
   v.temporal_patch = static_cast<int>(r.IntegerOr("temporal_patch_size", 1, 1, 64));
   v.temporal_pool = static_cast<int>(r.IntegerOr("temporal_pool_size", 1, 1, 1024));
   v.min_pixels = r.IntegerOr("min_pixels", 0, 0, kMostPixels);

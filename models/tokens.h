@@ -29,6 +29,8 @@ MediaTokens ImageTokens(const Model& model, std::int64_t width, std::int64_t hei
 // frames than the family's limit: E0612. Timestamps between frames are text, not video tokens.
 MediaTokens VideoTokens(const Model& model, std::int64_t frames, std::int64_t width,
                         std::int64_t height);
+// Of the modules that a video passes: kVideo where the model has such an encoder, else kVision.
+Modality VideoModality(const Model& model);
 // 0 < seconds <= 10^7, else E0612. A model without audio: E0611.
 MediaTokens AudioTokens(const Model& model, double seconds);
 

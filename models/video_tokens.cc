@@ -68,7 +68,27 @@ MediaTokens NativeVideo(const Model& model, std::int64_t frames, std::int64_t wi
           tokens, tokens};
 }
 
+// VideoMAE (arXiv:2203.12602) and V-JEPA 2 (arXiv:2506.09985): frames of one size, patches of two
+// frames, and attention over the whole clip.
+//
+// V-JEPA 2, 64 frames of 256 px: 32·16·16 = 8192 tokens, one sequence. 65 frames are two clips.
+MediaTokens Clips(const VideoRule& video, std::int64_t frames) {
+  const std::int64_t side = video.image_size / video.patch_size;
+  const std::int64_t clips = (frames + video.clip_frames - 1) / video.clip_frames;
+  const std::int64_t patches = video.clip_frames / video.temporal_patch * side * side;
+  const std::int64_t tokens = clips * (video.tokens_per_clip > 0 ? video.tokens_per_clip : patches);
+  return {clips, patches, tokens, tokens};
+}
+
 }  // namespace
+
+Modality VideoModality(const Model& model) {
+  for (const Module& module : model.modules) {
+    if (module.kind == ModuleKind::kEncoder && module.modality == Modality::kVideo)
+      return Modality::kVideo;
+  }
+  return Modality::kVision;
+}
 
 ShapeProblem CheckVideoRule(const VideoRule& rule, const ImageRule& image) {
   switch (rule.kind) {
@@ -88,6 +108,18 @@ ShapeProblem CheckVideoRule(const VideoRule& rule, const ImageRule& image) {
       if (rule.max_pixels > 0 && rule.min_pixels > rule.max_pixels) {
         return {"min_pixels", "min_pixels = " + std::to_string(rule.min_pixels) +
                                   " exceeds max_pixels = " + std::to_string(rule.max_pixels)};
+      }
+      return {};
+    case VideoRuleKind::kClips:
+      if (rule.patch_size < 1 || rule.image_size < rule.patch_size) {
+        return {"patch_size", "a frame of image_size = " + std::to_string(rule.image_size) +
+                                  " cannot be cut into patches of patch_size = " +
+                                  std::to_string(rule.patch_size)};
+      }
+      if (rule.clip_frames < 1 || rule.clip_frames % rule.temporal_patch != 0) {
+        return {"clip_frames", "clip_frames = " + std::to_string(rule.clip_frames) +
+                                   " must be a multiple of temporal_patch_size = " +
+                                   std::to_string(rule.temporal_patch)};
       }
       return {};
   }
@@ -119,8 +151,17 @@ MediaTokens VideoTokens(const Model& model, std::int64_t frames, std::int64_t wi
                "a video of " + std::to_string(width) + "x" + std::to_string(height) + " pixels",
                "both sides must lie in 1 … " + std::to_string(kMostSide));
   }
-  return rule.kind == VideoRuleKind::kFrames ? Frames(model, frames, width, height)
-                                             : NativeVideo(model, frames, width, height);
+  switch (rule.kind) {
+    case VideoRuleKind::kNone:
+      break;
+    case VideoRuleKind::kFrames:
+      return Frames(model, frames, width, height);
+    case VideoRuleKind::kNativeMerge:
+      return NativeVideo(model, frames, width, height);
+    case VideoRuleKind::kClips:
+      return Clips(rule, frames);
+  }
+  return {};
 }
 
 }  // namespace aurum

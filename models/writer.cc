@@ -181,6 +181,10 @@ Json WriteVideo(const VideoRule& v) {
   SetUnless(&video, "tokens_per_frame", v.tokens_per_frame, 0);
   SetUnless(&video, "newlines_per_frame", v.newlines_per_frame, 0);
   SetUnless(&video, "newlines", v.newlines, 0);
+  SetUnless(&video, "image_size", v.image_size, 0);
+  SetUnless(&video, "patch_size", v.patch_size, 0);
+  SetUnless(&video, "clip_frames", v.clip_frames, 0);
+  SetUnless(&video, "tokens_per_clip", v.tokens_per_clip, 0);
   SetUnless(&video, "temporal_patch_size", v.temporal_patch, 1);
   SetUnless(&video, "temporal_pool_size", v.temporal_pool, 1);
   SetUnless(&video, "min_pixels", v.min_pixels, 0);

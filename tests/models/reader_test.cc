@@ -95,7 +95,7 @@ TEST_CASE("what is written reads back the same") {
   odd.ignored = {"three"};
   odd.image = {ImageRuleKind::kLlavaAnyres, 14, 7, 3, 2, 5, 6, true, 8, 9, {{14, 28}, {28, 14}}};
   odd.audio = {true, 12.5, 6.25, 0.1};
-  odd.video = {VideoRuleKind::kFrames, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  odd.video = {VideoRuleKind::kFrames, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   m.mtp_layers = 2;
   m.mtp_layer = m.runs[0].layer;
   m.head_vocabulary = 80;
@@ -211,6 +211,12 @@ TEST_CASE("contradictions name the place") {
   const std::string image = "\"image\": {\"rule\": \"fixed\"";
   CHECK(broken(image, "\"video\": {\"rule\": \"native_merge\"}, " + image).message ==
         "a video of native shape needs the image rule native_merge");
+  CHECK(broken(image, "\"video\": {\"rule\": \"clips\"}, " + image).where.pointer == "/video");
+  CHECK(broken(image,
+               "\"video\": {\"rule\": \"clips\", \"image_size\": 32, \"patch_size\": 16, "
+               "\"clip_frames\": 15, \"temporal_patch_size\": 2}, " +
+                   image)
+            .message == "clip_frames = 15 must be a multiple of temporal_patch_size = 2");
   CHECK(broken(image, "\"video\": {\"rule\": \"frame\"}, " + image).help.find("'frames'") !=
         std::string::npos);
   CHECK(broken(image + ", \"image_size\": 28, \"patch_size\": 14, \"tokens_per_tile\": 4}",

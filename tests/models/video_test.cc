@@ -126,6 +126,19 @@ TEST_CASE("videos that cannot be") {
   CHECK(refused("internvl2-8b", (1 << 20) + 1, 448, 448).code == 612);
 }
 
+TEST_CASE("a tower for videos: a clip is one sequence") {
+  const Model model = Open("vjepa2-g-llama-3.1-8b");
+  CHECK(VideoModality(model) == Modality::kVideo);
+  CHECK(VideoModality(Open("qwen2-vl-7b")) == Modality::kVision);
+  CheckRow(model, {"vjepa2", 64, 1920, 1080, 1, 8192, 8192, 8192});
+  CheckRow(model, {"vjepa2", 10, 1920, 1080, 1, 8192, 8192, 8192});
+  CheckRow(model, {"vjepa2", 65, 320, 240, 2, 8192, 16384, 16384});
+  CHECK(ThrownBy([&] { ImageTokens(model, 448, 448); }).code == 610);
+  Model pooled = model;
+  pooled.video.tokens_per_clip = 256;
+  CHECK(VideoTokens(pooled, 65, 320, 240).backbone_tokens == 512);
+}
+
 TEST_CASE("newlines of frames, and groups along time, by hand") {
   Model model = Open("llava-onevision-7b");
   model.video.newlines_per_frame = 14;  // LLaVA-Video's grid: a newline after every row
