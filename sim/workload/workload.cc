@@ -6,13 +6,12 @@
 #include <utility>
 
 #include "sim/core/object_reader.h"
-#include "sim/workload/sample_tokens.h"
+#include "sim/workload/typical_load.h"
 
 namespace aurum {
 namespace {
 
 constexpr std::int64_t kMaxTokens = 100'000'000;
-constexpr std::int64_t kMostMeanSamples = 1 << 18;
 
 Diagnostic Warn(int code, std::string message, std::string help) {
   Diagnostic d;
@@ -86,81 +85,6 @@ void ReadArrangement(ObjectReader* reader, Workload* workload) {
       static_cast<TextOnly>(reader->ChoiceOr("text_only", 0, {"idle", "dummy_forward"}));
 }
 
-// What LoadOfSample sums up over samples.
-struct Moments {
-  double tokens = 0, squares = 0;  // Σ sequences · tokens, Σ sequences · tokens²
-  void Add(double sequences, double length) {
-    tokens += sequences * length;
-    squares += sequences * length * length;
-  }
-  SequenceBatch Mean(double samples) const {
-    if (!(tokens > 0)) return {};
-    return {tokens * tokens / squares / samples, squares / tokens};
-  }
-};
-
-SampleLoad MeanSample(const Model& model, const Workload& workload, double* longest,
-                      std::size_t* too_long) {
-  const std::size_t modules = model.modules.size();
-  std::int64_t count = std::clamp(workload.global_batch_size * std::int64_t{workload.draws},
-                                  kMeanSamples, kMostMeanSamples);
-  if (workload.samples != nullptr) count = static_cast<std::int64_t>(workload.samples->size());
-  const double samples = static_cast<double>(count);
-  SampleLoad mean;
-  mean.modules.resize(modules);
-  std::vector<Moments> moments(modules);
-  const MediaChain vision = ChainOf(model, Modality::kVision);
-  const MediaChain audio = ChainOf(model, Modality::kAudio);
-  SampleStream stream(model, workload);
-  SampleLoad one;
-  one.modules.resize(modules);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const CountedSample sample = workload.samples != nullptr
-                                     ? stream.OfFile(static_cast<std::size_t>(i))
-                                     : stream.At(static_cast<std::uint64_t>(i));
-    for (const CountedMedia& media : sample.media) {
-      AddToChain(media.tokens, media.count,
-                 ModalityOf(media.kind) == Modality::kAudio ? audio : vision, &one);
-      AddToBackbone(model, media.tokens, media.count, &mean);
-    }
-    for (std::size_t m = 0; m + 1 < modules; ++m) {
-      for (const SequenceBatch& batch : one.modules[m].batches) {
-        moments[m].Add(batch.sequences, batch.tokens);
-      }
-      one.modules[m].batches.clear();  // output_tokens go on summing
-    }
-    moments.back().Add(1, sample.backbone_tokens);
-    *longest = std::max(*longest, sample.backbone_tokens);
-    if (sample.backbone_tokens > static_cast<double>(workload.packing.max_tokens)) ++*too_long;
-  }
-  mean.backbone_tokens = mean.real_tokens = moments.back().tokens / samples;
-  mean.cross_modal_tokens /= samples;
-  mean.cross_attention_tokens /= samples;
-  for (std::size_t m = 0; m < modules; ++m) {
-    ModuleLoad& module = mean.modules[m];
-    if (moments[m].tokens > 0) module.batches = {moments[m].Mean(samples)};
-    module.tokens = module.real_tokens = moments[m].tokens / samples;
-    module.output_tokens = one.modules[m].output_tokens / samples;
-  }
-  mean.modules.back().output_tokens = mean.backbone_tokens;
-  return mean;
-}
-
-SampleLoad PlainSample(const Model& model, const Workload& workload) {
-  SampleLoad load;
-  load.modules.resize(model.modules.size());
-  const CountedSample sample = SampleStream(model, workload).At(0);
-  for (const CountedMedia& media : sample.media) {
-    AddToChain(media.tokens, media.count, ChainOf(model, ModalityOf(media.kind)), &load);
-    AddToBackbone(model, media.tokens, media.count, &load);
-  }
-  load.backbone_tokens = load.real_tokens = sample.backbone_tokens;
-  ModuleLoad& backbone = load.modules.back();
-  backbone.batches = {{1, sample.backbone_tokens}};
-  backbone.tokens = backbone.output_tokens = backbone.real_tokens = sample.backbone_tokens;
-  return load;
-}
-
 }  // namespace
 
 Workload ReadWorkload(ObjectReader reader, SampleFileCache* cache) {
@@ -213,16 +137,8 @@ Workload ReadWorkload(ObjectReader reader, SampleFileCache* cache) {
 
 SampleLoad LoadOfSample(const Model& model, const Workload& workload,
                         std::vector<Diagnostic>* warnings) {
-  double longest = 0;
-  std::size_t too_long = 0;
-  SampleLoad sample;
-  if (workload.Uneven()) {
-    sample = MeanSample(model, workload, &longest, &too_long);
-  } else {
-    sample = PlainSample(model, workload);
-    longest = sample.backbone_tokens;
-    too_long = longest > static_cast<double>(workload.packing.max_tokens) ? 1 : 0;
-  }
+  const SamplePopulation all = LookAtSamples(model, workload);
+  const SampleLoad& sample = all.mean;
   if (warnings == nullptr) return sample;
   for (std::size_t i = 0; i < model.modules.size(); ++i) {
     if (model.modules[i].kind == ModuleKind::kEncoder && sample.modules[i].tokens == 0) {
@@ -234,7 +150,7 @@ SampleLoad LoadOfSample(const Model& model, const Workload& workload,
   const auto whole = [](double tokens) {
     return std::to_string(static_cast<std::int64_t>(tokens));
   };
-  const double length = longest + static_cast<double>(workload.new_tokens);
+  const double length = all.longest + static_cast<double>(workload.new_tokens);
   if (model.max_positions > 0 && length > static_cast<double>(model.max_positions)) {
     warnings->push_back(
         Warn(1614,
@@ -243,12 +159,12 @@ SampleLoad LoadOfSample(const Model& model, const Workload& workload,
                  "' was made for",
              "media tokens come on top of text_tokens; use fewer or smaller images, or less text"));
   }
-  if (workload.packing.policy == PackingPolicy::kLength && too_long > 0) {
+  if (workload.packing.policy == PackingPolicy::kLength && all.too_long > 0) {
     warnings->push_back(
         Warn(1620,
              "samples are longer than packing.max_tokens = " +
                  std::to_string(workload.packing.max_tokens) + ": the longest has " +
-                 whole(longest) + " tokens",
+                 whole(all.longest) + " tokens",
              "each gets a row of its own; frameworks cut or drop it: raise max_tokens, or take the "
              "sample out"));
   }

@@ -112,16 +112,17 @@ struct SampleLoad {
   double samples = 1;
 };
 
-// One sample by the model's own token rules. Of an uneven workload: the mean sample, over the whole
-// file, or over the first samples of the mixture (kMeanSamples, or as many as all draws take if
-// those are more, 2^18 at most). Its modules have one batch each, of the length and number that give
+// One sample by the model's own token rules. Of an uneven workload: the mean sample of the whole file,
+// or of the first samples of the mixture (kMeanSamples, or as many as all draws take if those are
+// more, kMostMeanSamples at most). Its modules have one batch each, of the length and number that give
 // the mean of the tokens and of their squares, so that linear and quadratic costs are both the
-// expected ones. Padding is not in it: see MeanMicroBatch.
+// expected ones. Padding is not in it: see MeanMicroBatch (typical_load.h).
 // E0610/E0611 where the model takes no such input; E0612 where nothing is left to do (no text and no
 // media): of a sample of a file, with its line. Appended to `warnings`: W1613 an encoder that gets no
 // input, W1614 a sequence too long for the model, W1620 one too long for packing, W1621 a key that
 // changes nothing.
 inline constexpr std::int64_t kMeanSamples = 16384;
+inline constexpr std::int64_t kMostMeanSamples = 1 << 18;
 SampleLoad LoadOfSample(const Model& model, const Workload& workload,
                         std::vector<Diagnostic>* warnings);
 

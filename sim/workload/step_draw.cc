@@ -1,0 +1,360 @@
+#include "sim/workload/step_draw.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "sim/workload/balance.h"
+#include "sim/workload/sample_tokens.h"
+#include "sim/workload/step_rows.h"
+
+namespace aurum {
+namespace {
+
+// One image, clip or video of a micro-batch of all replicas.
+struct Piece {
+  const CountedMedia* media = nullptr;
+  double work = 0;  // of its encoder, or of a connector that has none
+};
+
+class StepDealer {
+ public:
+  StepDealer(const Model& model, const Workload& workload, const StepShape& shape,
+             std::uint64_t draw)
+      : model_(model),
+        workload_(workload),
+        shape_(shape),
+        rows_(RowsOfStep(model, workload, shape, draw)),
+        chains_{ChainOf(model, Modality::kVision), ChainOf(model, Modality::kAudio)} {
+    for (const Module& module : model.modules) work_.emplace_back(module);
+  }
+
+  StepLoads Deal() {
+    loads_.shape = shape_;
+    loads_.micro_batches.resize(static_cast<std::size_t>(shape_.replicas * shape_.micro_batches));
+    loads_.moved_tokens.resize(model_.modules.size());
+    for (SampleLoad& load : loads_.micro_batches) {
+      load.modules.resize(model_.modules.size());
+      load.samples = 0;
+    }
+    const std::vector<std::vector<const Row*>> home = RowsToReplicas();
+    for (std::int64_t i = 0; i < shape_.micro_batches; ++i) DealMicroBatch(home, i);
+    std::int64_t text_only = 0;
+    for (const auto& rows : home) {
+      text_only +=
+          std::all_of(rows.begin(), rows.end(), [](const Row* row) { return row->media == 0; }) ? 1
+                                                                                                : 0;
+    }
+    loads_.text_only_share =
+        static_cast<double>(text_only) / static_cast<double>(loads_.micro_batches.size());
+    Summarise();
+    return std::move(loads_);
+  }
+
+ private:
+  std::size_t At(int replica, std::int64_t i) const {
+    return static_cast<std::size_t>(replica * shape_.micro_batches + i);
+  }
+  double WorkOf(const Row& row) const {
+    double work = 0;
+    for (const CountedSample& sample : row.samples) work += work_.back()(sample.backbone_tokens);
+    return work;
+  }
+  int EntryModule(const MediaChain& chain) const {
+    return chain.encoder >= 0 ? chain.encoder : chain.connector;
+  }
+
+  // Which rows each replica loads for each of its micro-batches.
+  std::vector<std::vector<const Row*>> RowsToReplicas() const {
+    std::vector<std::vector<const Row*>> home(loads_.micro_batches.size());
+    const std::size_t each = static_cast<std::size_t>(shape_.micro_batch_size);
+    const std::size_t group = each * static_cast<std::size_t>(shape_.replicas);
+    switch (workload_.balance) {
+      case Balance::kNone:
+      case Balance::kPost:
+        for (std::size_t k = 0; k < rows_.size(); ++k) {
+          const std::int64_t i = static_cast<std::int64_t>(k / group);
+          home[At(static_cast<int>(k % group / each), i)].push_back(&rows_[k]);
+        }
+        break;
+      case Balance::kCount: {
+        // Media go round the replicas, on from where the last micro-batch stopped; text fills up.
+        int next = 0;
+        for (std::size_t first = 0; first < rows_.size(); first += group) {
+          const std::int64_t i = static_cast<std::int64_t>(first / group);
+          for (const bool media : {true, false}) {
+            int at = media ? next : 0;
+            for (std::size_t k = first; k < first + group; ++k) {
+              if ((rows_[k].media != 0) != media) continue;
+              while (home[At(at, i)].size() == each) at = (at + 1) % shape_.replicas;
+              home[At(at, i)].push_back(&rows_[k]);
+              if (media) at = next = (at + 1) % shape_.replicas;
+            }
+          }
+        }
+        break;
+      }
+      case Balance::kLoad: {
+        std::vector<double> work;
+        for (const Row& row : rows_) work.push_back(WorkOf(row));
+        const std::vector<int> replica = LongestProcessingTime(
+            work, shape_.replicas, each * static_cast<std::size_t>(shape_.micro_batches));
+        std::vector<std::vector<const Row*>> mine(static_cast<std::size_t>(shape_.replicas));
+        for (std::size_t k = 0; k < rows_.size(); ++k) {
+          mine[static_cast<std::size_t>(replica[k])].push_back(&rows_[k]);
+        }
+        // The longest together and first, on every replica: little padding, and equals at once where
+        // replicas wait for each other.
+        for (int r = 0; r < shape_.replicas; ++r) {
+          std::vector<const Row*>& rows = mine[static_cast<std::size_t>(r)];
+          std::stable_sort(rows.begin(), rows.end(),
+                           [](const Row* a, const Row* b) { return a->tokens > b->tokens; });
+          for (std::size_t k = 0; k < rows.size(); ++k) {
+            home[At(r, static_cast<std::int64_t>(k / each))].push_back(rows[k]);
+          }
+        }
+        break;
+      }
+    }
+    return home;
+  }
+
+  void DealMicroBatch(const std::vector<std::vector<const Row*>>& home, std::int64_t i) {
+    const bool post = workload_.balance == Balance::kPost;
+    std::vector<const Row*> rows;
+    std::vector<int> loaded;  // replica that each row was loaded on
+    for (int r = 0; r < shape_.replicas; ++r) {
+      for (const Row* row : home[At(r, i)]) {
+        rows.push_back(row);
+        loaded.push_back(r);
+      }
+    }
+    const std::vector<int> computed = post ? EvenRows(rows) : loaded;
+    std::vector<std::vector<const Row*>> backbone(static_cast<std::size_t>(shape_.replicas));
+    for (std::size_t k = 0; k < rows.size(); ++k) {
+      backbone[static_cast<std::size_t>(computed[k])].push_back(rows[k]);
+    }
+    for (int r = 0; r < shape_.replicas; ++r) {
+      AddRows(backbone[static_cast<std::size_t>(r)], &loads_.micro_batches[At(r, i)]);
+    }
+    for (const Modality modality : {Modality::kVision, Modality::kAudio}) {
+      DealMedia(modality, rows, loaded, computed, i);
+    }
+    for (int r = 0; r < shape_.replicas; ++r) {
+      SampleLoad& load = loads_.micro_batches[At(r, i)];
+      if (workload_.text_only == TextOnly::kDummyForward) AddDummies(&load);
+      for (ModuleLoad& module : load.modules) MergeBatches(&module.batches);
+    }
+  }
+
+  std::vector<int> EvenRows(const std::vector<const Row*>& rows) const {
+    std::vector<double> values;
+    if (workload_.packing.policy == PackingPolicy::kNone) {
+      for (const Row* row : rows) values.push_back(row->tokens);
+      return LeastPaddedSplit(values, shape_.replicas, work_.back());
+    }
+    for (const Row* row : rows) values.push_back(WorkOf(*row));
+    return LongestProcessingTime(values, shape_.replicas);
+  }
+
+  void AddRows(const std::vector<const Row*>& rows, SampleLoad* load) const {
+    ModuleLoad& backbone = load->modules.back();
+    const bool packed = workload_.packing.policy == PackingPolicy::kLength;
+    double longest = 0, real = 0;
+    for (const Row* row : rows) {
+      longest = std::max(longest, row->tokens);
+      for (const CountedSample& sample : row->samples) {
+        real += sample.backbone_tokens;
+        ++load->samples;
+        if (packed) backbone.batches.push_back({1, sample.backbone_tokens});
+        for (const CountedMedia& media : sample.media) {
+          AddToBackbone(model_, media.tokens, media.count, load);
+        }
+      }
+    }
+    const double padded = packed ? real : longest * static_cast<double>(rows.size());
+    if (!packed && padded > 0) backbone.batches = {{static_cast<double>(rows.size()), longest}};
+    backbone.tokens = backbone.output_tokens = load->backbone_tokens = padded;
+    backbone.real_tokens = load->real_tokens = real;
+  }
+
+  // Media of one modality to encoders and connectors: where they were loaded, or evened out.
+  void DealMedia(Modality modality, const std::vector<const Row*>& rows,
+                 const std::vector<int>& loaded, const std::vector<int>& computed, std::int64_t i) {
+    const MediaChain& chain = chains_[modality == Modality::kAudio ? 1 : 0];
+    const int entry = EntryModule(chain);
+    if (entry < 0) return;
+    const bool post = workload_.balance == Balance::kPost;
+    const bool shared = shape_.encoder_ranks > 1;
+    std::vector<Piece> pieces;
+    std::vector<std::size_t> row_of;
+    std::vector<std::vector<double>> shares(static_cast<std::size_t>(shape_.replicas));
+    for (std::size_t k = 0; k < rows.size(); ++k) {
+      for (const CountedSample& sample : rows[k]->samples) {
+        for (const CountedMedia& media : sample.media) {
+          if (ModalityOf(media.kind) != modality) continue;
+          if (!post && !shared) {  // nobody asks for the single pieces
+            AddToChain(media.tokens, media.count, chain, &loads_.micro_batches[At(loaded[k], i)]);
+            continue;
+          }
+          const MediaTokens& tokens = media.tokens;
+          const Piece piece{&media,
+                            chain.encoder >= 0
+                                ? static_cast<double>(tokens.sequences) *
+                                      Work(entry)(static_cast<double>(tokens.sequence_tokens))
+                                : Work(entry)(static_cast<double>(tokens.connector_tokens))};
+          for (double n = 0; n < media.count; ++n) {
+            pieces.push_back(piece);
+            row_of.push_back(k);
+          }
+        }
+      }
+    }
+    std::vector<int> place(pieces.size());
+    if (post) {
+      std::vector<double> work;
+      for (const Piece& piece : pieces) work.push_back(piece.work);
+      place = LongestProcessingTime(work, shape_.replicas);
+    } else {
+      for (std::size_t p = 0; p < pieces.size(); ++p) place[p] = loaded[row_of[p]];
+    }
+    for (std::size_t p = 0; p < pieces.size(); ++p) {
+      const MediaTokens& tokens = pieces[p].media->tokens;
+      AddToChain(tokens, 1, chain, &loads_.micro_batches[At(place[p], i)]);
+      shares[static_cast<std::size_t>(place[p])].push_back(pieces[p].work);
+      if (place[p] != loaded[row_of[p]]) {
+        loads_.moved_tokens[static_cast<std::size_t>(entry)] +=
+            static_cast<double>(chain.encoder >= 0 ? tokens.sequences * tokens.sequence_tokens
+                                                   : tokens.connector_tokens);
+      }
+      if (place[p] != computed[row_of[p]] && model_.task != ModelTask::kContrastive) {
+        loads_.moved_tokens.back() += static_cast<double>(
+            tokens.backbone_tokens > 0 ? tokens.backbone_tokens : tokens.connector_tokens);
+      }
+    }
+    if (!shared) return;
+    for (int r = 0; r < shape_.replicas; ++r) {
+      const double share = BusiestShare(shares[static_cast<std::size_t>(r)]);
+      for (const int module : {chain.encoder, chain.connector}) {
+        if (module < 0) continue;
+        loads_.micro_batches[At(r, i)].modules[static_cast<std::size_t>(module)].busiest_share =
+            share;
+      }
+    }
+  }
+
+  // Of the GPUs that share a replica's pieces: dealt one by one, or by their work where that is what
+  // the workload balances by.
+  double BusiestShare(const std::vector<double>& work) const {
+    const int ranks = shape_.encoder_ranks;
+    const bool by_work = workload_.balance == Balance::kLoad || workload_.balance == Balance::kPost;
+    std::vector<int> rank(work.size());
+    if (by_work) {
+      rank = LongestProcessingTime(work, ranks);
+    } else {
+      for (std::size_t p = 0; p < work.size(); ++p) {
+        rank[p] = static_cast<int>(p % static_cast<std::size_t>(ranks));
+      }
+    }
+    std::vector<double> sum(static_cast<std::size_t>(ranks));
+    double all = 0;
+    for (std::size_t p = 0; p < work.size(); ++p) {
+      sum[static_cast<std::size_t>(rank[p])] += work[p];
+      all += work[p];
+    }
+    return all > 0 ? *std::max_element(sum.begin(), sum.end()) / all : 1;
+  }
+
+  void AddDummies(SampleLoad* load) const {
+    for (const Modality modality : {Modality::kVision, Modality::kAudio}) {
+      const MediaChain& chain = chains_[modality == Modality::kAudio ? 1 : 0];
+      const int entry = EntryModule(chain);
+      if (entry < 0 || load->modules[static_cast<std::size_t>(entry)].tokens > 0) continue;
+      AddToChain(SmallestMedia(model_, modality), 1, chain, load);
+      for (const int module : {chain.encoder, chain.connector}) {
+        if (module < 0) continue;
+        ModuleLoad& dummy = load->modules[static_cast<std::size_t>(module)];
+        dummy.real_tokens = 0;
+        dummy.output_tokens = 0;  // computed, and thrown away
+      }
+    }
+  }
+
+  void Summarise() {
+    const std::size_t modules = model_.modules.size();
+    loads_.imbalance.assign(modules, 1);
+    loads_.lockstep_imbalance.assign(modules, 1);
+    for (std::size_t m = 0; m < modules; ++m) {
+      std::vector<double> replica(static_cast<std::size_t>(shape_.replicas));
+      double all = 0, in_step = 0;
+      for (std::int64_t i = 0; i < shape_.micro_batches; ++i) {
+        double most = 0;
+        for (int r = 0; r < shape_.replicas; ++r) {
+          const double work = work_[m].Of(loads_.micro_batches[At(r, i)].modules[m].batches);
+          replica[static_cast<std::size_t>(r)] += work;
+          most = std::max(most, work);
+          all += work;
+        }
+        in_step += most;
+      }
+      if (!(all > 0)) continue;
+      loads_.imbalance[m] =
+          *std::max_element(replica.begin(), replica.end()) * shape_.replicas / all;
+      loads_.lockstep_imbalance[m] = in_step * shape_.replicas / all;
+    }
+    double real = 0, padded = 0, samples = 0;
+    for (const SampleLoad& load : loads_.micro_batches) {
+      real += load.real_tokens;
+      padded += load.backbone_tokens;
+      samples += load.samples;
+    }
+    loads_.samples = static_cast<std::int64_t>(samples);
+    loads_.padding_share = padded > 0 ? 1 - real / padded : 0;
+    if (workload_.packing.policy == PackingPolicy::kLength) {
+      loads_.pack_fill = real / (static_cast<double>(shape_.Rows()) *
+                                 static_cast<double>(workload_.packing.max_tokens));
+    }
+  }
+
+  const SequenceWork& Work(int module) const { return work_[static_cast<std::size_t>(module)]; }
+
+  const Model& model_;
+  const Workload& workload_;
+  const StepShape shape_;
+  const std::vector<Row> rows_;
+  const MediaChain chains_[2];
+  std::vector<SequenceWork> work_;  // per module
+  StepLoads loads_;
+};
+
+}  // namespace
+
+StepLoads DrawStep(const Model& model, const Workload& workload, const StepShape& shape,
+                   std::uint64_t draw) {
+  assert(shape.replicas > 0 && shape.micro_batches > 0 && shape.micro_batch_size > 0 &&
+         shape.encoder_ranks > 0);
+  if (workload.Uneven() || workload.packing.policy != PackingPolicy::kNone) {
+    return StepDealer(model, workload, shape, draw).Deal();
+  }
+  // Every micro-batch is the same one.
+  StepShape one = shape;
+  one.replicas = 1;
+  one.micro_batches = 1;
+  StepLoads loads = StepDealer(model, workload, one, 0).Deal();
+  loads.shape = shape;
+  loads.samples = shape.Rows();
+  loads.micro_batches.resize(static_cast<std::size_t>(shape.replicas * shape.micro_batches),
+                             SampleLoad(loads.micro_batches.front()));
+  return loads;
+}
+
+std::vector<StepLoads> DrawSteps(const Model& model, const Workload& workload,
+                                 const StepShape& shape) {
+  std::vector<StepLoads> steps;
+  for (int draw = 0; draw < workload.draws; ++draw) {
+    steps.push_back(DrawStep(model, workload, shape, static_cast<std::uint64_t>(draw)));
+  }
+  return steps;
+}
+
+}  // namespace aurum
