@@ -11,10 +11,16 @@
 namespace aurum {
 namespace {
 
-// One image, clip or video of a micro-batch of all replicas.
+// A sample of a micro-batch: where it was loaded, and where the backbone computes it.
+struct Unit {
+  const CountedSample* sample = nullptr;
+  int loaded = 0, computed = 0;
+};
+// One image, clip or video of such a sample, and where it is encoded.
 struct Piece {
-  const CountedMedia* media = nullptr;
-  double work = 0;  // of its encoder, or of a connector that has none
+  const MediaTokens* tokens = nullptr;
+  const Unit* unit = nullptr;
+  int encoded = 0;
 };
 
 class StepDealer {
@@ -55,6 +61,7 @@ class StepDealer {
   std::size_t At(int replica, std::int64_t i) const {
     return static_cast<std::size_t>(replica * shape_.micro_batches + i);
   }
+  bool Packed() const { return workload_.packing.policy == PackingPolicy::kLength; }
   double WorkOf(const Row& row) const {
     double work = 0;
     for (const CountedSample& sample : row.samples) work += work_.back()(sample.backbone_tokens);
@@ -120,114 +127,105 @@ class StepDealer {
   }
 
   void DealMicroBatch(const std::vector<std::vector<const Row*>>& home, std::int64_t i) {
-    const bool post = workload_.balance == Balance::kPost;
-    std::vector<const Row*> rows;
-    std::vector<int> loaded;  // replica that each row was loaded on
+    std::vector<Unit> units;
     for (int r = 0; r < shape_.replicas; ++r) {
       for (const Row* row : home[At(r, i)]) {
-        rows.push_back(row);
-        loaded.push_back(r);
+        for (const CountedSample& sample : row->samples) units.push_back({&sample, r, r});
       }
     }
-    const std::vector<int> computed = post ? EvenRows(rows) : loaded;
-    std::vector<std::vector<const Row*>> backbone(static_cast<std::size_t>(shape_.replicas));
-    for (std::size_t k = 0; k < rows.size(); ++k) {
-      backbone[static_cast<std::size_t>(computed[k])].push_back(rows[k]);
-    }
-    for (int r = 0; r < shape_.replicas; ++r) {
-      AddRows(backbone[static_cast<std::size_t>(r)], &loads_.micro_batches[At(r, i)]);
+    if (workload_.balance == Balance::kPost) EvenOut(&units);
+    for (const Unit& unit : units) {
+      SampleLoad& load = loads_.micro_batches[At(unit.computed, i)];
+      load.real_tokens += unit.sample->backbone_tokens;
+      ++load.samples;
+      load.modules.back().batches.push_back({1, unit.sample->backbone_tokens});
+      for (const CountedMedia& media : unit.sample->media) {
+        AddToBackbone(model_, media.tokens, media.count, &load);
+      }
     }
     for (const Modality modality : {Modality::kVision, Modality::kAudio}) {
-      DealMedia(modality, rows, loaded, computed, i);
+      DealMedia(modality, units, i);
     }
     for (int r = 0; r < shape_.replicas; ++r) {
       SampleLoad& load = loads_.micro_batches[At(r, i)];
+      Pad(&load);
       if (workload_.text_only == TextOnly::kDummyForward) AddDummies(&load);
       for (ModuleLoad& module : load.modules) MergeBatches(&module.batches);
     }
   }
 
-  std::vector<int> EvenRows(const std::vector<const Row*>& rows) const {
+  // The backbone's phase: each sample to the replica that computes it.
+  void EvenOut(std::vector<Unit>* units) const {
     std::vector<double> values;
-    if (workload_.packing.policy == PackingPolicy::kNone) {
-      for (const Row* row : rows) values.push_back(row->tokens);
-      return LeastPaddedSplit(values, shape_.replicas, work_.back());
+    for (const Unit& unit : *units) {
+      const double tokens = unit.sample->backbone_tokens;
+      values.push_back(Packed() ? work_.back()(tokens) : tokens);
     }
-    for (const Row* row : rows) values.push_back(WorkOf(*row));
-    return LongestProcessingTime(values, shape_.replicas);
+    const std::vector<int> replica = Packed()
+                                         ? LongestProcessingTime(values, shape_.replicas)
+                                         : LeastPaddedSplit(values, shape_.replicas, work_.back());
+    for (std::size_t k = 0; k < units->size(); ++k) (*units)[k].computed = replica[k];
   }
 
-  void AddRows(const std::vector<const Row*>& rows, SampleLoad* load) const {
+  // All sequences of a micro-batch as long as the longest, unless they are packed.
+  void Pad(SampleLoad* load) const {
     ModuleLoad& backbone = load->modules.back();
-    const bool packed = workload_.packing.policy == PackingPolicy::kLength;
-    double longest = 0, real = 0;
-    for (const Row* row : rows) {
-      longest = std::max(longest, row->tokens);
-      for (const CountedSample& sample : row->samples) {
-        real += sample.backbone_tokens;
-        ++load->samples;
-        if (packed) backbone.batches.push_back({1, sample.backbone_tokens});
-        for (const CountedMedia& media : sample.media) {
-          AddToBackbone(model_, media.tokens, media.count, load);
-        }
-      }
+    double tokens = load->real_tokens;
+    if (!Packed() && !backbone.batches.empty()) {
+      double longest = 0;
+      for (const SequenceBatch& batch : backbone.batches) longest = std::max(longest, batch.tokens);
+      const double rows = static_cast<double>(backbone.batches.size());
+      backbone.batches = {{rows, longest}};
+      tokens = rows * longest;
     }
-    const double padded = packed ? real : longest * static_cast<double>(rows.size());
-    if (!packed && padded > 0) backbone.batches = {{static_cast<double>(rows.size()), longest}};
-    backbone.tokens = backbone.output_tokens = load->backbone_tokens = padded;
-    backbone.real_tokens = load->real_tokens = real;
+    backbone.tokens = backbone.output_tokens = load->backbone_tokens = tokens;
+    backbone.real_tokens = load->real_tokens;
   }
 
   // Media of one modality to encoders and connectors: where they were loaded, or evened out.
-  void DealMedia(Modality modality, const std::vector<const Row*>& rows,
-                 const std::vector<int>& loaded, const std::vector<int>& computed, std::int64_t i) {
+  void DealMedia(Modality modality, const std::vector<Unit>& units, std::int64_t i) {
     const MediaChain& chain = chains_[modality == Modality::kAudio ? 1 : 0];
     const int entry = EntryModule(chain);
     if (entry < 0) return;
+    const SequenceWork& work_of = work_[static_cast<std::size_t>(entry)];
     const bool post = workload_.balance == Balance::kPost;
     const bool shared = shape_.encoder_ranks > 1;
     std::vector<Piece> pieces;
-    std::vector<std::size_t> row_of;
-    std::vector<std::vector<double>> shares(static_cast<std::size_t>(shape_.replicas));
-    for (std::size_t k = 0; k < rows.size(); ++k) {
-      for (const CountedSample& sample : rows[k]->samples) {
-        for (const CountedMedia& media : sample.media) {
-          if (ModalityOf(media.kind) != modality) continue;
-          if (!post && !shared) {  // nobody asks for the single pieces
-            AddToChain(media.tokens, media.count, chain, &loads_.micro_batches[At(loaded[k], i)]);
-            continue;
-          }
-          const MediaTokens& tokens = media.tokens;
-          const Piece piece{&media,
-                            chain.encoder >= 0
+    std::vector<double> work;
+    for (const Unit& unit : units) {
+      for (const CountedMedia& media : unit.sample->media) {
+        if (ModalityOf(media.kind) != modality) continue;
+        if (!post && !shared) {  // nobody asks for the single pieces
+          AddToChain(media.tokens, media.count, chain, &loads_.micro_batches[At(unit.loaded, i)]);
+          continue;
+        }
+        const MediaTokens& tokens = media.tokens;
+        const double each = chain.encoder >= 0
                                 ? static_cast<double>(tokens.sequences) *
-                                      Work(entry)(static_cast<double>(tokens.sequence_tokens))
-                                : Work(entry)(static_cast<double>(tokens.connector_tokens))};
-          for (double n = 0; n < media.count; ++n) {
-            pieces.push_back(piece);
-            row_of.push_back(k);
-          }
+                                      work_of(static_cast<double>(tokens.sequence_tokens))
+                                : work_of(static_cast<double>(tokens.connector_tokens));
+        for (double n = 0; n < media.count; ++n) {
+          pieces.push_back({&media.tokens, &unit, unit.loaded});
+          work.push_back(each);
         }
       }
     }
-    std::vector<int> place(pieces.size());
     if (post) {
-      std::vector<double> work;
-      for (const Piece& piece : pieces) work.push_back(piece.work);
-      place = LongestProcessingTime(work, shape_.replicas);
-    } else {
-      for (std::size_t p = 0; p < pieces.size(); ++p) place[p] = loaded[row_of[p]];
+      const std::vector<int> replica = LongestProcessingTime(work, shape_.replicas);
+      for (std::size_t p = 0; p < pieces.size(); ++p) pieces[p].encoded = replica[p];
     }
+    std::vector<std::vector<double>> shares(static_cast<std::size_t>(shape_.replicas));
     for (std::size_t p = 0; p < pieces.size(); ++p) {
-      const MediaTokens& tokens = pieces[p].media->tokens;
-      AddToChain(tokens, 1, chain, &loads_.micro_batches[At(place[p], i)]);
-      shares[static_cast<std::size_t>(place[p])].push_back(pieces[p].work);
-      if (place[p] != loaded[row_of[p]]) {
+      const Piece& piece = pieces[p];
+      const MediaTokens& tokens = *piece.tokens;
+      AddToChain(tokens, 1, chain, &loads_.micro_batches[At(piece.encoded, i)]);
+      shares[static_cast<std::size_t>(piece.encoded)].push_back(work[p]);
+      if (piece.encoded != piece.unit->loaded) {
         loads_.moved_tokens[static_cast<std::size_t>(entry)] +=
             static_cast<double>(chain.encoder >= 0 ? tokens.sequences * tokens.sequence_tokens
                                                    : tokens.connector_tokens);
       }
-      if (place[p] != computed[row_of[p]] && model_.task != ModelTask::kContrastive) {
+      if (piece.encoded != piece.unit->computed && model_.task != ModelTask::kContrastive) {
         loads_.moved_tokens.back() += static_cast<double>(
             tokens.backbone_tokens > 0 ? tokens.backbone_tokens : tokens.connector_tokens);
       }
@@ -310,13 +308,13 @@ class StepDealer {
     }
     loads_.samples = static_cast<std::int64_t>(samples);
     loads_.padding_share = padded > 0 ? 1 - real / padded : 0;
-    if (workload_.packing.policy == PackingPolicy::kLength) {
-      loads_.pack_fill = real / (static_cast<double>(shape_.Rows()) *
-                                 static_cast<double>(workload_.packing.max_tokens));
+    if (Packed()) {
+      const double most = static_cast<double>(workload_.packing.max_tokens);
+      double filled = 0;
+      for (const Row& row : rows_) filled += std::min(row.tokens, most);
+      loads_.pack_fill = filled / (static_cast<double>(rows_.size()) * most);
     }
   }
-
-  const SequenceWork& Work(int module) const { return work_[static_cast<std::size_t>(module)]; }
 
   const Model& model_;
   const Workload& workload_;

@@ -42,7 +42,7 @@ struct StepLoads {
       lockstep_imbalance;      // where replicas wait in every micro-batch: Σ most / Σ mean
   double text_only_share = 0;  // of micro-batches: no media in any of its rows, as they were loaded
   double padding_share = 0;    // of the backbone's tokens
-  double pack_fill = 0;        // of max_tokens; 0 = not packed
+  double pack_fill = 0;        // of rows, of max_tokens at most; 0 = not packed
   std::int64_t samples = 0;    // in the step; more than shape.Rows() when packed
 };
 

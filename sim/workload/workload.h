@@ -51,7 +51,10 @@ enum class Balance {
   kNone,   // as they come
   kCount,  // rows with media are dealt out evenly
   kLoad,   // longest processing time first, by the backbone's work for a row
-  kPost,   // as they come, then each phase evens out its own work by an all-to-all
+  // As they come, then each phase evens out its own work over the replicas in every micro-batch, by
+  // an all-to-all: encoders by single images, the backbone by samples. Packed rows then come apart,
+  // as nothing is padded; rows that are padded go together by length. OrchMLLM, arXiv 2503.23830.
+  kPost,
 };
 
 // Encoders in a micro-batch without anything to encode.
