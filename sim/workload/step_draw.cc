@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <numeric>
+#include <span>
 #include <utility>
 
 #include "sim/workload/balance.h"
@@ -25,12 +27,12 @@ struct Piece {
 
 class StepDealer {
  public:
-  StepDealer(const Model& model, const Workload& workload, const StepShape& shape,
-             std::uint64_t draw)
+  // `rows`: shape.Rows() of them, the step's.
+  StepDealer(const Model& model, const Workload& workload, const StepShape& shape, const Row* rows)
       : model_(model),
         workload_(workload),
         shape_(shape),
-        rows_(RowsOfStep(model, workload, shape, draw)),
+        rows_(rows, static_cast<std::size_t>(shape.Rows())),
         chains_{ChainOf(model, Modality::kVision), ChainOf(model, Modality::kAudio)} {
     for (const Module& module : model.modules) work_.emplace_back(module);
   }
@@ -155,7 +157,7 @@ class StepDealer {
   }
 
   // The backbone's phase: each sample to the replica that computes it.
-  void EvenOut(std::vector<Unit>* units) const {
+  void EvenOut(std::vector<Unit>* units) {
     std::vector<double> values;
     for (const Unit& unit : *units) {
       const double tokens = unit.sample->backbone_tokens;
@@ -164,7 +166,38 @@ class StepDealer {
     const std::vector<int> replica = Packed()
                                          ? LongestProcessingTime(values, shape_.replicas)
                                          : LeastPaddedSplit(values, shape_.replicas, work_.back());
-    for (std::size_t k = 0; k < units->size(); ++k) (*units)[k].computed = replica[k];
+    std::vector<double> work(static_cast<std::size_t>(shape_.replicas));
+    for (std::size_t k = 0; k < units->size(); ++k) {
+      double& bin = work[static_cast<std::size_t>(replica[k])];
+      const double own = work_.back()((*units)[k].sample->backbone_tokens);
+      bin = Packed() ? bin + own : std::max(bin, own);
+    }
+    const std::vector<int> taken = HeaviestToLightest(work, &done_backbone_);
+    for (std::size_t k = 0; k < units->size(); ++k) {
+      (*units)[k].computed = taken[static_cast<std::size_t>(replica[k])];
+    }
+  }
+
+  // Which replica takes which bin of a micro-batch: the heaviest goes to the one that had the least
+  // work so far in this step, so that what cannot be split does not pile up on one.
+  std::vector<int> HeaviestToLightest(const std::vector<double>& work,
+                                      std::vector<double>* done) const {
+    done->resize(work.size());
+    std::vector<int> bins(work.size()), replicas(work.size()), taken(work.size());
+    std::iota(bins.begin(), bins.end(), 0);
+    std::iota(replicas.begin(), replicas.end(), 0);
+    const auto at = [](const std::vector<double>& list, int i) {
+      return list[static_cast<std::size_t>(i)];
+    };
+    std::stable_sort(bins.begin(), bins.end(),
+                     [&](int a, int b) { return at(work, a) > at(work, b); });
+    std::stable_sort(replicas.begin(), replicas.end(),
+                     [&](int a, int b) { return at(*done, a) < at(*done, b); });
+    for (std::size_t k = 0; k < work.size(); ++k) {
+      taken[static_cast<std::size_t>(bins[k])] = replicas[k];
+      (*done)[static_cast<std::size_t>(replicas[k])] += at(work, bins[k]);
+    }
+    return taken;
   }
 
   // All sequences of a micro-batch as long as the longest, unless they are packed.
@@ -212,7 +245,15 @@ class StepDealer {
     }
     if (post) {
       const std::vector<int> replica = LongestProcessingTime(work, shape_.replicas);
-      for (std::size_t p = 0; p < pieces.size(); ++p) pieces[p].encoded = replica[p];
+      std::vector<double> bins(static_cast<std::size_t>(shape_.replicas));
+      for (std::size_t p = 0; p < pieces.size(); ++p) {
+        bins[static_cast<std::size_t>(replica[p])] += work[p];
+      }
+      const std::vector<int> taken =
+          HeaviestToLightest(bins, &done_media_[modality == Modality::kAudio ? 1 : 0]);
+      for (std::size_t p = 0; p < pieces.size(); ++p) {
+        pieces[p].encoded = taken[static_cast<std::size_t>(replica[p])];
+      }
     }
     std::vector<std::vector<double>> shares(static_cast<std::size_t>(shape_.replicas));
     for (std::size_t p = 0; p < pieces.size(); ++p) {
@@ -319,26 +360,31 @@ class StepDealer {
   const Model& model_;
   const Workload& workload_;
   const StepShape shape_;
-  const std::vector<Row> rows_;
+  const std::span<const Row> rows_;
   const MediaChain chains_[2];
   std::vector<SequenceWork> work_;  // per module
+  // kPost: per replica, work of the micro-batches so far.
+  std::vector<double> done_backbone_, done_media_[2];
   StepLoads loads_;
 };
 
 }  // namespace
 
-StepLoads DrawStep(const Model& model, const Workload& workload, const StepShape& shape,
-                   std::uint64_t draw) {
-  assert(shape.replicas > 0 && shape.micro_batches > 0 && shape.micro_batch_size > 0 &&
-         shape.encoder_ranks > 0);
-  if (workload.Uneven() || workload.packing.policy != PackingPolicy::kNone) {
-    return StepDealer(model, workload, shape, draw).Deal();
-  }
-  // Every micro-batch is the same one.
+namespace {
+
+// Every sample alike and nothing packed: every micro-batch is the same one.
+bool AllAlike(const Workload& workload) {
+  return !workload.Uneven() && workload.packing.policy == PackingPolicy::kNone;
+}
+
+StepLoads AlikeStep(const Model& model, const Workload& workload, const StepShape& shape) {
   StepShape one = shape;
   one.replicas = 1;
   one.micro_batches = 1;
-  StepLoads loads = StepDealer(model, workload, one, 0).Deal();
+  Workload plain = workload;
+  plain.bucketing = Bucketing::kNone;
+  const std::vector<Row> rows = RowsOfWindow(model, plain, one, 0);
+  StepLoads loads = StepDealer(model, plain, one, rows.data()).Deal();
   loads.shape = shape;
   loads.samples = shape.Rows();
   loads.micro_batches.resize(static_cast<std::size_t>(shape.replicas * shape.micro_batches),
@@ -346,11 +392,31 @@ StepLoads DrawStep(const Model& model, const Workload& workload, const StepShape
   return loads;
 }
 
+}  // namespace
+
+StepLoads DrawStep(const Model& model, const Workload& workload, const StepShape& shape,
+                   std::uint64_t draw) {
+  assert(shape.replicas > 0 && shape.micro_batches > 0 && shape.micro_batch_size > 0 &&
+         shape.encoder_ranks > 0);
+  if (AllAlike(workload)) return AlikeStep(model, workload, shape);
+  const std::uint64_t steps = WindowSteps(workload);
+  const std::vector<Row> rows = RowsOfWindow(model, workload, shape, draw / steps);
+  const std::size_t first = static_cast<std::size_t>(draw % steps * shape.Rows());
+  return StepDealer(model, workload, shape, &rows[first]).Deal();
+}
+
 std::vector<StepLoads> DrawSteps(const Model& model, const Workload& workload,
                                  const StepShape& shape) {
   std::vector<StepLoads> steps;
-  for (int draw = 0; draw < workload.draws; ++draw) {
-    steps.push_back(DrawStep(model, workload, shape, static_cast<std::uint64_t>(draw)));
+  const std::size_t draws = static_cast<std::size_t>(workload.draws);
+  if (AllAlike(workload)) return {draws, AlikeStep(model, workload, shape)};
+  const std::size_t window = WindowSteps(workload);
+  for (std::size_t first = 0; first < draws; first += window) {  // each window once
+    const std::vector<Row> rows = RowsOfWindow(model, workload, shape, first / window);
+    for (std::size_t i = 0; i < std::min(window, draws - first); ++i) {
+      const Row* mine = &rows[i * static_cast<std::size_t>(shape.Rows())];
+      steps.push_back(StepDealer(model, workload, shape, mine).Deal());
+    }
   }
   return steps;
 }

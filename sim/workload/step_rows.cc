@@ -134,13 +134,13 @@ std::vector<Row> PackedRows(SampleStream* stream, const Workload& workload, std:
 
 }  // namespace
 
-std::vector<Row> RowsOfStep(const Model& model, const Workload& workload, const StepShape& shape,
-                            std::uint64_t draw) {
-  const bool buckets = workload.bucketing != Bucketing::kNone;
-  const std::uint64_t steps = buckets ? kBucketWindow : 1;
-  const std::uint64_t window = draw / steps;
-  const std::size_t per_step = static_cast<std::size_t>(shape.Rows());
-  const std::size_t wanted = per_step * steps;
+std::uint64_t WindowSteps(const Workload& workload) {
+  return workload.bucketing == Bucketing::kNone ? 1 : kBucketWindow;
+}
+
+std::vector<Row> RowsOfWindow(const Model& model, const Workload& workload, const StepShape& shape,
+                              std::uint64_t window) {
+  const std::size_t wanted = static_cast<std::size_t>(shape.Rows()) * WindowSteps(workload);
   SampleStream stream(model, workload);
   std::vector<Row> rows;
   if (workload.packing.policy == PackingPolicy::kLength) {
@@ -151,7 +151,7 @@ std::vector<Row> RowsOfStep(const Model& model, const Workload& workload, const 
       rows.push_back(RowOf(stream.At(window * wanted + i)));
     }
   }
-  if (!buckets) return rows;
+  if (workload.bucketing == Bucketing::kNone) return rows;
 
   const bool by_media = workload.bucketing == Bucketing::kModality;
   std::vector<std::size_t> order(wanted);
@@ -160,19 +160,18 @@ std::vector<Row> RowsOfStep(const Model& model, const Workload& workload, const 
     if (by_media && rows[a].media != rows[b].media) return rows[a].media < rows[b].media;
     return rows[a].tokens > rows[b].tokens;
   });
+  // Micro-batches of all replicas, in a random order.
   const std::size_t group = static_cast<std::size_t>(shape.replicas * shape.micro_batch_size);
   std::vector<std::size_t> groups(wanted / group);
   std::iota(groups.begin(), groups.end(), std::size_t{0});
   Shuffle(workload.seed, kShuffleGroups, window, &groups);
-  const std::size_t first = static_cast<std::size_t>(draw % steps) * (per_step / group);
-  std::vector<Row> mine;
-  mine.reserve(per_step);
-  for (std::size_t g = first; g < first + per_step / group; ++g) {
-    for (std::size_t i = 0; i < group; ++i) {
-      mine.push_back(std::move(rows[order[groups[g] * group + i]]));
-    }
+  std::vector<Row> ordered;
+  ordered.reserve(wanted);
+  for (const std::size_t g : groups) {
+    for (std::size_t i = 0; i < group; ++i)
+      ordered.push_back(std::move(rows[order[g * group + i]]));
   }
-  return mine;
+  return ordered;
 }
 
 }  // namespace aurum

@@ -17,9 +17,13 @@ struct Row {
   unsigned media = 0;  // one bit for each MediaKind in it
 };
 
-// The rows of step `draw` in the order in which they are dealt out: micro-batch by micro-batch of
-// all replicas, replica by replica within.
-std::vector<Row> RowsOfStep(const Model& model, const Workload& workload, const StepShape& shape,
-                            std::uint64_t draw);
+// Steps whose rows are put in order together: kBucketWindow with bucketing, else 1.
+std::uint64_t WindowSteps(const Workload& workload);
+
+// The rows of steps window · WindowSteps … + WindowSteps − 1, one step after the other, each in the
+// order in which its rows are dealt out: micro-batch by micro-batch of all replicas, replica by
+// replica within.
+std::vector<Row> RowsOfWindow(const Model& model, const Workload& workload, const StepShape& shape,
+                              std::uint64_t window);
 
 }  // namespace aurum

@@ -135,7 +135,7 @@ SampleLoad MeanMicroBatch(const std::vector<StepLoads>& steps) {
 }
 
 SampleLoad LongestLoad(const Model& model, const Workload& workload,
-                       const std::vector<StepLoads>& steps) {
+                       const std::vector<StepLoads>& steps, const SamplePopulation* population) {
   const SampleLoad mean = MeanMicroBatch(steps);
   const std::size_t modules = model.modules.size();
   // The drawn ones.
@@ -156,7 +156,7 @@ SampleLoad LongestLoad(const Model& model, const Workload& workload,
   }
   if (!workload.Uneven()) return longest;
   // What may still come.
-  const SamplePopulation all = LookAtSamples(model, workload);
+  const SamplePopulation all = population != nullptr ? *population : LookAtSamples(model, workload);
   const double rows = static_cast<double>(steps.front().shape.micro_batch_size);
   ModuleLoad& backbone = longest.modules.back();
   double tokens = rows * all.longest, length = all.longest, real = 0;

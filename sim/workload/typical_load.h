@@ -32,8 +32,10 @@ SampleLoad MeanMicroBatch(const std::vector<StepLoads>& steps);
 // Backbone: the longest of the drawn ones, or one that holds the longest sample (of the whole file,
 // or of those that LoadOfSample looks at) with its padding, or whose packed rows are full. Others:
 // the heaviest drawn, or a mean one with the heaviest sample in it.
+// `population`: of LookAtSamples, where the caller has it.
 SampleLoad LongestLoad(const Model& model, const Workload& workload,
-                       const std::vector<StepLoads>& steps);
+                       const std::vector<StepLoads>& steps,
+                       const SamplePopulation* population = nullptr);
 SampleLoad LongestLoad(const Model& model, const Workload& workload, const StepShape& shape);
 
 }  // namespace aurum

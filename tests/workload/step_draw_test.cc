@@ -52,6 +52,13 @@ Totals TotalsOf(const StepLoads& step) {
   return totals;
 }
 
+std::vector<Row> RowsOfStep(const Model& model, const Workload& workload, std::uint64_t draw) {
+  const std::uint64_t steps = WindowSteps(workload);
+  std::vector<Row> rows = RowsOfWindow(model, workload, kShape, draw / steps);
+  const auto first = rows.begin() + static_cast<std::ptrdiff_t>(draw % steps * 64);
+  return {first, first + 64};
+}
+
 std::string Show(const StepLoads& step) {
   std::string text;
   const auto put = [&](double value) { text += std::to_string(value) + ' '; };
@@ -135,7 +142,7 @@ TEST_CASE("every policy works on the same samples") {
 TEST_CASE("without packing, rows are padded to the longest of their micro-batch") {
   const Model model = Named("qwen2-vl-7b");
   const Workload workload = Skewed();
-  const std::vector<Row> rows = RowsOfStep(model, workload, kShape, 3);
+  const std::vector<Row> rows = RowsOfStep(model, workload, 3);
   const StepLoads step = DrawStep(model, workload, kShape, 3);
   double padded = 0, real = 0;
   for (int r = 0; r < 8; ++r) {
@@ -234,8 +241,8 @@ TEST_CASE("bucketing by length pads less; by modality, a micro-batch has one kin
   for (const char* packing : {"", R"(, "packing": {"policy": "length", "max_tokens": 16384})"}) {
     int mixed = 0, pure = 0;
     for (std::uint64_t draw = 0; draw < 8; ++draw) {
-      const std::vector<Row> rows = RowsOfStep(
-          model, Skewed(std::string(packing) + R"(, "bucketing": "modality")"), kShape, draw);
+      const std::vector<Row> rows =
+          RowsOfStep(model, Skewed(std::string(packing) + R"(, "bucketing": "modality")"), draw);
       for (std::size_t i = 0; i < rows.size(); i += 16) {  // one micro-batch of all replicas
         const bool same = std::all_of(rows.begin() + static_cast<std::ptrdiff_t>(i),
                                       rows.begin() + static_cast<std::ptrdiff_t>(i + 16),
@@ -266,6 +273,14 @@ TEST_CASE("what balance is for: the more it knows, the more even it gets") {
   };
   CHECK(excess(post) < 0.1 * excess(load));
   CHECK(excess(post) < 0.1 * excess(none));
+  // What cannot be split goes round: one image in 32 micro-batches of 8 replicas, each its turn.
+  const StepLoads turns = DrawStep(
+      model,
+      Parse(
+          R"({"global_batch_size": 256, "balance": "post", "mixture": [{"text_tokens": 9, "weight": 7}, {"text_tokens": 9, "images": [{"width": 448, "height": 448}]}]})"),
+      {8, 32, 1, 1}, 0);
+  CHECK(turns.imbalance[vision] < 1.15);
+  CHECK(turns.lockstep_imbalance[vision] > 3);
   CHECK(none.modules[vision].moved_tokens == 0);
   CHECK(post.modules[vision].moved_tokens > 0);
   CHECK(post.modules[backbone].moved_tokens > 0);
@@ -422,6 +437,13 @@ TEST_CASE("a step is a pure function of its arguments, on any number of threads"
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(alone == together);
+  for (std::size_t k = 0; k < policies.size(); ++k) {  // and all steps are each of them
+    Workload ten = Skewed(policies[k]);
+    ten.draws = 10;
+    const std::vector<StepLoads> steps = DrawSteps(model, ten, kShape);
+    REQUIRE(steps.size() == 10);
+    CHECK(Show(steps[9]) == alone[k]);
+  }
   CHECK(alone[0] != Show(DrawStep(model, Skewed(), kShape, 10)));
   Workload other = Skewed();
   other.seed = 6;
