@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cassert>
-#include <numeric>
 #include <span>
 #include <utility>
 
 #include "sim/workload/balance.h"
+#include "sim/workload/row_deal.h"
 #include "sim/workload/sample_tokens.h"
 #include "sim/workload/step_rows.h"
 
@@ -45,7 +45,8 @@ class StepDealer {
       load.modules.resize(model_.modules.size());
       load.samples = 0;
     }
-    const std::vector<std::vector<const Row*>> home = RowsToReplicas();
+    const std::vector<std::vector<const Row*>> home =
+        RowsToReplicas(rows_, shape_, workload_.balance, work_.back());
     for (std::int64_t i = 0; i < shape_.micro_batches; ++i) DealMicroBatch(home, i);
     std::int64_t text_only = 0;
     for (const auto& rows : home) {
@@ -64,68 +65,8 @@ class StepDealer {
     return static_cast<std::size_t>(replica * shape_.micro_batches + i);
   }
   bool Packed() const { return workload_.packing.policy == PackingPolicy::kLength; }
-  double WorkOf(const Row& row) const {
-    double work = 0;
-    for (const CountedSample& sample : row.samples) work += work_.back()(sample.backbone_tokens);
-    return work;
-  }
   int EntryModule(const MediaChain& chain) const {
     return chain.encoder >= 0 ? chain.encoder : chain.connector;
-  }
-
-  // Which rows each replica loads for each of its micro-batches.
-  std::vector<std::vector<const Row*>> RowsToReplicas() const {
-    std::vector<std::vector<const Row*>> home(loads_.micro_batches.size());
-    const std::size_t each = static_cast<std::size_t>(shape_.micro_batch_size);
-    const std::size_t group = each * static_cast<std::size_t>(shape_.replicas);
-    switch (workload_.balance) {
-      case Balance::kNone:
-      case Balance::kPost:
-        for (std::size_t k = 0; k < rows_.size(); ++k) {
-          const std::int64_t i = static_cast<std::int64_t>(k / group);
-          home[At(static_cast<int>(k % group / each), i)].push_back(&rows_[k]);
-        }
-        break;
-      case Balance::kCount: {
-        // Media go round the replicas, on from where the last micro-batch stopped; text fills up.
-        int next = 0;
-        for (std::size_t first = 0; first < rows_.size(); first += group) {
-          const std::int64_t i = static_cast<std::int64_t>(first / group);
-          for (const bool media : {true, false}) {
-            int at = media ? next : 0;
-            for (std::size_t k = first; k < first + group; ++k) {
-              if ((rows_[k].media != 0) != media) continue;
-              while (home[At(at, i)].size() == each) at = (at + 1) % shape_.replicas;
-              home[At(at, i)].push_back(&rows_[k]);
-              if (media) at = next = (at + 1) % shape_.replicas;
-            }
-          }
-        }
-        break;
-      }
-      case Balance::kLoad: {
-        std::vector<double> work;
-        for (const Row& row : rows_) work.push_back(WorkOf(row));
-        const std::vector<int> replica = LongestProcessingTime(
-            work, shape_.replicas, each * static_cast<std::size_t>(shape_.micro_batches));
-        std::vector<std::vector<const Row*>> mine(static_cast<std::size_t>(shape_.replicas));
-        for (std::size_t k = 0; k < rows_.size(); ++k) {
-          mine[static_cast<std::size_t>(replica[k])].push_back(&rows_[k]);
-        }
-        // The longest together and first, on every replica: little padding, and equals at once where
-        // replicas wait for each other.
-        for (int r = 0; r < shape_.replicas; ++r) {
-          std::vector<const Row*>& rows = mine[static_cast<std::size_t>(r)];
-          std::stable_sort(rows.begin(), rows.end(),
-                           [](const Row* a, const Row* b) { return a->tokens > b->tokens; });
-          for (std::size_t k = 0; k < rows.size(); ++k) {
-            home[At(r, static_cast<std::int64_t>(k / each))].push_back(rows[k]);
-          }
-        }
-        break;
-      }
-    }
-    return home;
   }
 
   void DealMicroBatch(const std::vector<std::vector<const Row*>>& home, std::int64_t i) {
@@ -176,28 +117,6 @@ class StepDealer {
     for (std::size_t k = 0; k < units->size(); ++k) {
       (*units)[k].computed = taken[static_cast<std::size_t>(replica[k])];
     }
-  }
-
-  // Which replica takes which bin of a micro-batch: the heaviest goes to the one that had the least
-  // work so far in this step, so that what cannot be split does not pile up on one.
-  std::vector<int> HeaviestToLightest(const std::vector<double>& work,
-                                      std::vector<double>* done) const {
-    done->resize(work.size());
-    std::vector<int> bins(work.size()), replicas(work.size()), taken(work.size());
-    std::iota(bins.begin(), bins.end(), 0);
-    std::iota(replicas.begin(), replicas.end(), 0);
-    const auto at = [](const std::vector<double>& list, int i) {
-      return list[static_cast<std::size_t>(i)];
-    };
-    std::stable_sort(bins.begin(), bins.end(),
-                     [&](int a, int b) { return at(work, a) > at(work, b); });
-    std::stable_sort(replicas.begin(), replicas.end(),
-                     [&](int a, int b) { return at(*done, a) < at(*done, b); });
-    for (std::size_t k = 0; k < work.size(); ++k) {
-      taken[static_cast<std::size_t>(bins[k])] = replicas[k];
-      (*done)[static_cast<std::size_t>(replicas[k])] += at(work, bins[k]);
-    }
-    return taken;
   }
 
   // All sequences of a micro-batch as long as the longest, unless they are packed.
