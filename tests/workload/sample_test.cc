@@ -252,13 +252,22 @@ TEST_CASE("every pass over a file is a permutation of it, and passes differ") {
   }
 }
 
-TEST_CASE("plain keys take videos, frame by frame") {
-  const Model model = ReadModel(OpenModel("llava-1.5-7b", "."));
-  const Workload workload = Parse(
-      R"({"global_batch_size": 1, "text_tokens": 10, "video": [{"frames": 8, "width": 640, "height": 360, "count": 2}]})");
-  const SampleLoad load = LoadOfSample(model, workload, nullptr);
-  CHECK(load.backbone_tokens == 10 + 2 * 8 * 576);
-  CHECK(load.modules[0].tokens == 2 * 8 * 577);
+TEST_CASE("videos count by the model's rule, in plain keys, mixtures and files alike") {
+  const Model model = ReadModel(OpenModel("internvl2-8b", "."));  // 256 tokens a frame, one tile
+  const Scratch file(
+      "{\"text_tokens\": 10, \"video\": [{\"frames\": 8, \"w\": 448, \"h\": 448}, {\"frames\": 8, "
+      "\"w\": 448, \"h\": 448}]}\n");
+  const Workload plain = Parse(
+      R"({"global_batch_size": 1, "text_tokens": 10, "video": [{"frames": 8, "width": 448, "height": 448, "count": 2}]})");
+  const Workload mixture = Parse(
+      R"({"global_batch_size": 1, "mixture": [{"text_tokens": 10, "video": [{"frames": 8, "width": 448, "height": 448, "count": 2}]}]})");
+  const Workload samples = Parse(R"({"global_batch_size": 1, "samples": "samples.jsonl"})",
+                                 file.Beside("scenario.json"));
+  for (const Workload* workload : {&plain, &mixture, &samples}) {
+    const SampleLoad load = LoadOfSample(model, *workload, nullptr);
+    CHECK(load.backbone_tokens == doctest::Approx(10 + 2 * 8 * 256).epsilon(1e-12));
+    CHECK(load.modules[0].tokens == doctest::Approx(2 * 8 * 1025).epsilon(1e-12));
+  }
 }
 
 TEST_CASE("keys that do not go together are refused, with the place of the wrong one") {
