@@ -22,6 +22,7 @@ constexpr std::int64_t kMostSide = 65536;
 constexpr std::int64_t kMostFrames = 1'000'000;
 constexpr double kMostSeconds = 1e6;
 constexpr std::size_t kMostLines = 100'000'000;
+constexpr std::size_t kLongestLine = 1 << 20;
 
 // A position on one line of plain JSON: keys and numbers, no escapes, no blanks inside of tokens.
 // Every step says whether it found what it wanted; the first that did not ends the scan.
@@ -306,19 +307,33 @@ SampleFile SampleFile::Read(const std::string& path) {
   SampleFile file;
   file.path_ = path;
   Hash128 hash;
-  std::string text;
+  std::vector<char> buffer(kLongestLine);
   Sample sample;
-  for (std::size_t line = 1; std::getline(in, text); ++line) {
+  std::size_t line = 0;
+  while (in.getline(buffer.data(), static_cast<std::streamsize>(buffer.size()))) {
+    ++line;
+    const std::streamsize taken = in.gcount() - (in.eof() ? 0 : 1);  // without the newline
+    const std::string_view text(buffer.data(), static_cast<std::size_t>(taken));
     const Hash128 own = HashText(text);
     const std::array<std::uint64_t, 4> chain = {hash.high, hash.low, own.high, own.low};
     hash = HashBytes(chain.data(), sizeof chain);
-    if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
-    if (!ScanSampleLine(text, &sample)) sample = ReadSampleLine(text, path, line);
+    if (text.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    if (!ScanSampleLine(text, &sample)) sample = ReadSampleLine(std::string(text), path, line);
     if (file.size() >= kMostLines || file.media_.size() >= 0xfff00000u) {
       ThrowInput(628, "'" + path + "' holds more samples or media than can be counted",
                  "take a part of the file: the mix of 10^6 samples is that of all");
     }
     file.Append(sample, line);
+  }
+  if (!in.eof() && !in.bad()) {  // the buffer is full: not a file of samples (/dev/zero never ends)
+    Diagnostic d;
+    d.code = 629;
+    d.message = "a line is longer than 1 MiB";
+    d.where.file = path;
+    d.where.line = static_cast<int>(line) + 1;
+    d.where.column = 1;
+    d.help = "one sample a line; is this the right file?";
+    throw InputError(std::move(d));
   }
   if (in.bad()) ThrowInput(202, "cannot read '" + path + "' to its end", "is the disk healthy?");
   if (file.size() == 0) {

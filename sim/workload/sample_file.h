@@ -26,7 +26,7 @@ class SampleFile {
   const std::string& path() const { return path_; }
   const std::string& hash() const { return hash_; }  // of the lines, hexadecimal
 
-  // Streams the file: a line in memory at a time. E0201, E0202 no file; E01xx, E0624, E0627 with
+  // Streams the file: a line in memory at a time. E0201, E0202 no file; E01xx, E0624, E0627, E0629 with
   // file, line and column; E0625 no sample in it.
   static SampleFile Read(const std::string& path);
 

@@ -201,6 +201,10 @@ TEST_CASE("what is wrong with a line is said with its place") {
     CHECK(d.message.find(bad.says) != std::string::npos);
     CHECK(d.help.find(bad.help) != std::string::npos);
   }
+  const Scratch endless("{\"text_tokens\": 1}\n" + std::string(1 << 21, '\0'));
+  const Diagnostic never = ThrownBy([&] { SampleFile::Read(endless.path()); });
+  CHECK(never.code == 629);
+  CHECK(never.where.line == 2);
   const Scratch empty("\n \n");
   CHECK(ThrownBy([&] { SampleFile::Read(empty.path()); }).code == 625);
   const Diagnostic missing = ThrownBy([&] {
