@@ -13,7 +13,7 @@ Visual Instruction Tuning", arXiv 2310.03744, the appendix's table of the data),
   region          20 %   COCO and Visual Genome, many short turns (134k)            400 (0.6)
 
 Sizes are those that the named collections are known for; lengths of text are assumed, log-normal, not measured. One sample
-in 50 is a document of 2 ... 6 pages of 1240x1754 (150 dpi A4), which that mix does not have, so that there is something to
+in 50 is a document of 2 ... 5 pages of 1240x1754 (150 dpi A4), which that mix does not have, so that there is something to
 balance. Random numbers are of Python's Mersenne Twister, seed 665; the same file comes out every time.
 
   python3 scenarios/data/make_samples.py > scenarios/data/llava-mix.jsonl
@@ -45,7 +45,7 @@ KINDS = [(6, None, (900, 0.8, 2048)), (24, photograph, (330, 0.5)), (35, photogr
 
 for _ in range(600):
     if random.random() < 1 / 50:
-        sample = {"text_tokens": length(600, 0.5), "images": [[1240, 1754]] * random.randint(2, 6)}
+        sample = {"text_tokens": length(600, 0.5), "images": [[1240, 1754]] * random.randint(2, 5)}
     else:
         _, picture, text = random.choices(KINDS, weights=[kind[0] for kind in KINDS])[0]
         sample = {"text_tokens": length(*text)}

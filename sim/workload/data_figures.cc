@@ -65,6 +65,7 @@ DataFigures FiguresOfData(const Model& model, const Workload& workload,
       module.imbalance += step.imbalance[m] / draws;
       module.lockstep_imbalance += step.lockstep_imbalance[m] / draws;
       module.worst_imbalance = std::max(module.worst_imbalance, step.imbalance[m]);
+      module.lockstep_flops += step.lockstep_flops[m] / draws;
       module.moved_tokens += step.moved_tokens[m] / draws;
     }
     module.busiest_share = mean.modules[m].busiest_share;

@@ -26,6 +26,7 @@ struct DataFigures {
     std::string name;
     double imbalance = 1, lockstep_imbalance = 1;
     double worst_imbalance = 1;         // of any step
+    double lockstep_flops = 0;          // forward, a step
     double moved_tokens = 0;            // a step
     double busiest_share = 1;           // of a replica's work, on the busiest of its encoder ranks
     double tokens_per_micro_batch = 0;  // padding and dummies included

@@ -242,6 +242,7 @@ class StepDealer {
     const std::size_t modules = model_.modules.size();
     loads_.imbalance.assign(modules, 1);
     loads_.lockstep_imbalance.assign(modules, 1);
+    loads_.lockstep_flops.assign(modules, 0);
     for (std::size_t m = 0; m < modules; ++m) {
       std::vector<double> replica(static_cast<std::size_t>(shape_.replicas));
       double all = 0, in_step = 0;
@@ -255,6 +256,7 @@ class StepDealer {
         }
         in_step += most;
       }
+      loads_.lockstep_flops[m] = in_step;
       if (!(all > 0)) continue;
       loads_.imbalance[m] =
           *std::max_element(replica.begin(), replica.end()) * shape_.replicas / all;
@@ -306,6 +308,7 @@ StepLoads AlikeStep(const Model& model, const Workload& workload, const StepShap
   StepLoads loads = StepDealer(model, plain, one, rows.data()).Deal();
   loads.shape = shape;
   loads.samples = shape.Rows();
+  for (double& flops : loads.lockstep_flops) flops *= static_cast<double>(shape.micro_batches);
   loads.micro_batches.resize(static_cast<std::size_t>(shape.replicas * shape.micro_batches),
                              SampleLoad(loads.micro_batches.front()));
   return loads;

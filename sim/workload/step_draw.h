@@ -35,11 +35,13 @@ struct StepLoads {
   // sample was loaded elsewhere; a connector works where its encoder does: 0. Backbone: media tokens
   // of its rows that were encoded elsewhere. Text moves as ids of a few bytes and is not counted.
   std::vector<double> moved_tokens;
-  // Per module, the backbone last: the most work of a replica over the mean of all, by forward FLOPs
-  // with padding; 1 is even, and what has no work.
-  std::vector<double> imbalance;  // of the whole step's work
-  std::vector<double>
-      lockstep_imbalance;      // where replicas wait in every micro-batch: Σ most / Σ mean
+  // Per module, the backbone last, by forward FLOPs with padding (SequenceWork). The most work of a
+  // replica over the mean of all; 1 is even, and what has no work.
+  std::vector<double> imbalance;           // of the whole step's work
+  std::vector<double> lockstep_imbalance;  // replicas wait in every micro-batch: Σ most / Σ mean
+  // Σ over micro-batches of the busiest replica's FLOPs: what policies compare by, as padding that is
+  // saved lowers the mean too.
+  std::vector<double> lockstep_flops;
   double text_only_share = 0;  // of micro-batches: no media in any of its rows, as they were loaded
   double padding_share = 0;    // of the backbone's tokens
   double pack_fill = 0;        // of rows, of max_tokens at most; 0 = not packed

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "models/reader.h"
+#include "sim/workload/balance.h"
 #include "sim/workload/data_figures.h"
 #include "sim/workload/step_rows.h"
 #include "sim/workload/typical_load.h"
@@ -77,7 +78,8 @@ std::string Show(const StepLoads& step) {
     put(load.cross_modal_tokens);
     put(load.samples);
   }
-  for (const auto* list : {&step.moved_tokens, &step.imbalance, &step.lockstep_imbalance}) {
+  for (const auto* list :
+       {&step.moved_tokens, &step.imbalance, &step.lockstep_imbalance, &step.lockstep_flops}) {
     for (const double value : *list) put(value);
   }
   put(step.padding_share);
@@ -290,6 +292,30 @@ TEST_CASE("what balance is for: the more it knows, the more even it gets") {
       CHECK(module.lockstep_imbalance >= module.imbalance - 1e-12);
     }
   }
+}
+
+TEST_CASE("the work that all wait for falls with every policy, padded rows too") {
+  const Model model = Named("qwen2-vl-7b");
+  const std::size_t vision = 0, backbone = model.modules.size() - 1;
+  const auto flops = [&](const char* balance, const char* bucketing, std::size_t module) {
+    const Workload workload = Skewed(std::string(R"(, "draws": 16, "balance": ")") + balance +
+                                     R"(", "bucketing": ")" + bucketing + "\"");
+    double sum = 0;
+    for (const StepLoads& step : DrawSteps(model, workload, kShape)) {
+      sum += step.lockstep_flops[module];
+    }
+    return sum;
+  };
+  const double none = flops("none", "none", backbone);
+  CHECK(flops("load", "none", backbone) < none);
+  CHECK(flops("post", "none", backbone) < none);
+  CHECK(flops("none", "length", backbone) < 0.6 * none);
+  CHECK(flops("post", "none", vision) < flops("none", "none", vision));
+  // Of plain data: micro_batches · micro_batch_size · the work of one.
+  const Workload plain = Parse(R"({"global_batch_size": 64, "text_tokens": 512})");
+  const StepLoads even = DrawStep(model, plain, kShape, 0);
+  CHECK(even.lockstep_flops.back() ==
+        doctest::Approx(8 * SequenceWork(model.Backbone())(512)).epsilon(1e-12));
 }
 
 TEST_CASE("count deals rows with media out evenly, load evens out the backbone more") {
