@@ -104,8 +104,19 @@ Count CountBody(const Module& module, bool active, bool head) {
 }
 
 template <typename Count>
+Count CountMtp(const Module& module) {
+  if (module.mtp_layers == 0) return Count{0};
+  const Count hidden = module.hidden;
+  const Count norms = (module.mtp_layer.layer_norm ? 6 : 3) * hidden;
+  return static_cast<Count>(module.mtp_layers) *
+         (CountLayer<Count>(module.mtp_layer, hidden, /*active=*/false) + 2 * hidden * hidden +
+          norms);
+}
+
+template <typename Count>
 Count CountModule(const Module& module) {
   return CountBody<Count>(module, /*active=*/false, /*head=*/!module.tied_head) +
+         CountMtp<Count>(module) +
          static_cast<Count>(module.vocabulary) * static_cast<Count>(module.hidden);
 }
 
@@ -156,6 +167,8 @@ std::int64_t LayerParameters(const Layer& layer, int hidden) {
 std::int64_t ModuleParameters(const Module& module) { return CountModule<std::int64_t>(module); }
 
 std::int64_t ModelParameters(const Model& model) { return CountModel<std::int64_t>(model); }
+
+std::int64_t MtpParameters(const Module& module) { return CountMtp<std::int64_t>(module); }
 
 std::int64_t ActiveParameters(const Model& model) {
   return CountBody<std::int64_t>(model.Backbone(), /*active=*/true, /*head=*/true);
@@ -230,6 +243,10 @@ ShapeProblem CheckModel(const Model& model, std::size_t* module) {
       return {"tie_word_embeddings", "a head of " + std::to_string(m.head_vocabulary) +
                                          " columns cannot share an embedding of " +
                                          std::to_string(m.vocabulary) + " rows"};
+    }
+    if (m.mtp_layers > 0 && (m.kind != ModuleKind::kBackbone || m.head_vocabulary == 0)) {
+      return {"multi_token_prediction",
+              "module '" + m.name + "' predicts further tokens, but has no output head to do it"};
     }
     if (m.resampler.queries > 0 && (m.resampler.heads < 1 || m.hidden % m.resampler.heads != 0)) {
       return {"resampler", "the resampler's width " + std::to_string(m.hidden) +

@@ -117,8 +117,14 @@ struct Module {
   std::int64_t head_vocabulary = 0;  // columns of the output head; 0 = none
   bool tied_head = false;            // the head shares the embedding's weights
   Resampler resampler;
+  // Multi-token prediction (DeepSeek-V3, arXiv:2412.19437, section 2.2): behind the layers, that
+  // many modules in a row. Each normalises the stream before it and the next token's embedding,
+  // brings the two side by side through a matrix of 2·hidden × hidden without bias, runs mtp_layer
+  // and applies a norm and the shared head. Embedding and head have no parameters of their own here.
+  int mtp_layers = 0;
+  Layer mtp_layer;
 
-  int Layers() const;  // sum of the runs' counts
+  int Layers() const;  // sum of the runs' counts, MTP modules apart
 
   bool operator==(const Module&) const = default;
 };
@@ -191,7 +197,8 @@ struct Model {
 
 // Parameters, exact. The parts of a module sum to ModuleParameters; modules sum to ModelParameters.
 // A layer is its attention (cross-attention included), MLP, norms and the rest; a module is its
-// layers, inputs, outputs, resampler, embedding_parameters, token embedding and untied head.
+// layers, inputs, outputs, resampler, embedding_parameters, token embedding, untied head and MTP
+// modules.
 std::int64_t AttentionParameters(const Layer& layer, int hidden);
 std::int64_t MlpParameters(const Layer& layer, int hidden);  // all experts and the router
 std::int64_t ActiveMlpParameters(const Layer& layer,
@@ -199,8 +206,10 @@ std::int64_t ActiveMlpParameters(const Layer& layer,
 std::int64_t LayerParameters(const Layer& layer, int hidden);
 std::int64_t ModuleParameters(const Module& module);
 std::int64_t ModelParameters(const Model& model);
-// Of the backbone, per token, without the input embedding and with the head, tied or not (the
-// N_active of NVIDIA's published TFLOP/s).
+// Of all multi-token prediction modules: mtp_layers · (layer + 2·hidden² + three norms).
+std::int64_t MtpParameters(const Module& module);
+// Of the backbone, per token, without MTP modules, without the input embedding and with the head,
+// tied or not (the N_active of NVIDIA's published TFLOP/s).
 std::int64_t ActiveParameters(const Model& model);
 // The same total in floating point: never overflows, to judge shapes before they are counted
 // exactly.
