@@ -1,0 +1,92 @@
+#include <string>
+
+#include "models/reader.h"
+#include "models/shape.h"
+#include "sim/study/published/to_scenario.h"
+
+namespace aurum {
+namespace {
+
+// Windows on every second layer, the first one included (GPT-OSS).
+void Alternate(Model* model) {
+  Module& backbone = model->modules.back();
+  Module alternating = backbone;
+  alternating.runs.clear();
+  int index = 0;
+  for (const LayerRun& run : backbone.runs) {
+    for (int i = 0; i < run.count; ++i, ++index) {
+      Layer layer = run.layer;
+      if (index % 2 == 1) layer.attention.window = 0;
+      AppendLayer(&alternating, layer);
+    }
+  }
+  backbone = std::move(alternating);
+}
+
+}  // namespace
+
+Json ModelDocument(const ModelFacts& m, std::string* skip) {
+  skip->clear();
+  for (const auto& [value, name] : {std::pair{&m.layers, "layers"},
+                                    {&m.hidden, "hidden width"},
+                                    {&m.heads, "heads"},
+                                    {&m.vocabulary, "vocabulary"}}) {
+    if (*value && **value > 0 && **value < (1 << 24)) continue;
+    *skip = std::string("model dimensions not told: ") + name;
+    return {};
+  }
+  if (!m.intermediate && !m.moe) {
+    *skip = "model dimensions not told: MLP width";
+    return {};
+  }
+  const auto narrow = [](std::int64_t value) { return static_cast<int>(value); };
+  ModelShape shape;
+  shape.name = m.name.empty() ? "model of a record" : m.name;
+  shape.source = "the record";
+  shape.layers = narrow(*m.layers);
+  shape.hidden = narrow(*m.hidden);
+  shape.heads = narrow(*m.heads);
+  shape.kv_heads = narrow(m.kv_heads.value_or(0));
+  shape.head_dim = narrow(m.head_dim.value_or(0));
+  shape.ffn = narrow(m.intermediate.value_or(0));
+  shape.vocabulary = *m.vocabulary;
+  shape.gated = m.gated.value_or(true);
+  shape.tied = m.tied.value_or(false);
+  shape.layer_norm = m.layer_norm.value_or(false);
+  const bool biased = m.biased.value_or(false);
+  shape.qkv_bias = shape.output_bias = shape.mlp_bias = biased;
+  shape.learned_positions = narrow(m.positions.value_or(0));
+  shape.window = narrow(m.window);
+  if (m.moe) {
+    MoeShape moe;
+    moe.experts = narrow(m.moe->experts);
+    moe.top_k = narrow(m.moe->experts_per_token);
+    moe.expert_ffn = narrow(m.moe->expert_intermediate);
+    moe.shared_ffn = narrow(m.moe->shared_intermediate);
+    moe.first_dense = narrow(m.moe->first_dense_layers.value_or(0));
+    shape.moe = moe;
+    shape.mlp_bias = false;
+    if (moe.first_dense == 0) shape.ffn = 0;
+  }
+  if (m.latent) {
+    MlaShape latent;
+    latent.q_lora_rank = narrow(m.latent->q_rank);
+    latent.kv_lora_rank = narrow(m.latent->kv_rank);
+    latent.rope_head_dim = narrow(m.latent->rope_dim);
+    latent.value_head_dim = narrow(m.latent->value_dim);
+    shape.mla = latent;
+    shape.head_dim = narrow(m.latent->nope_dim);
+    shape.kv_heads = 0;
+    shape.qkv_bias = false;
+  }
+  try {
+    Model model = MakeModel(shape);
+    if (m.window > 0 && m.window_alternates) Alternate(&model);
+    return WriteModel(model);
+  } catch (const InputError& error) {
+    *skip = error.diagnostic().message;
+    return {};
+  }
+}
+
+}  // namespace aurum
