@@ -2,6 +2,7 @@
 #include <cmath>
 #include <string>
 
+#include "sim/core/hash.h"
 #include "sim/study/published/fields.h"
 #include "sim/study/published/to_scenario.h"
 #include "topologies/cluster.h"
@@ -182,9 +183,11 @@ std::optional<Json> ClusterDocument(const HardwareFacts& hardware, const GpuRead
   }
   if (!gpu.assumed.empty()) assumed->push_back(gpu.assumed);
   base.Set("nodes", Number(nodes));
-  base.Set("name", std::to_string(gpus) + " x " + spec->Find("name")->AsString() + ", " +
-                       std::to_string(per_node) + " a node" + network);
   base.Set("provenance", "assumed");
+  const std::string hash =
+      HashText(base.Dump()).Hex().substr(0, 8);  // the same name, the same cluster
+  base.Set("name", std::to_string(gpus) + " x " + spec->Find("name")->AsString() + ", " +
+                       std::to_string(per_node) + " a node" + network + ", " + hash);
   return base;
 }
 
