@@ -7,6 +7,18 @@
 namespace aurum {
 namespace {
 
+// Every token sees every other, and what the printed total has beyond the blocks' matrices is spread
+// over the layers: modulation, and the second stream of weights of two-stream blocks (each token
+// passes one of the two, so the work of a token is that of one).
+void MakeJoint(double about_parameters, Model* model) {
+  Module& backbone = model->modules.back();
+  for (LayerRun& run : backbone.runs) run.layer.attention.causal = false;
+  const double missing = about_parameters - static_cast<double>(ModelParameters(*model));
+  if (missing <= 0) return;
+  for (LayerRun& run : backbone.runs)
+    run.layer.other_parameters = static_cast<std::int64_t>(missing / backbone.Layers());
+}
+
 // Windows on every second layer, the first one included (GPT-OSS).
 void Alternate(Model* model) {
   Module& backbone = model->modules.back();
@@ -32,6 +44,7 @@ Json ModelDocument(const ModelFacts& m, std::string* skip) {
                                     {&m.heads, "heads"},
                                     {&m.vocabulary, "vocabulary"}}) {
     if (*value && **value > 0 && **value < (1 << 24)) continue;
+    if (value == &m.vocabulary && m.joint_sequence) continue;
     *skip = std::string("model dimensions not told: ") + name;
     return {};
   }
@@ -49,7 +62,7 @@ Json ModelDocument(const ModelFacts& m, std::string* skip) {
   shape.kv_heads = narrow(m.kv_heads.value_or(0));
   shape.head_dim = narrow(m.head_dim.value_or(0));
   shape.ffn = narrow(m.intermediate.value_or(0));
-  shape.vocabulary = *m.vocabulary;
+  shape.vocabulary = m.vocabulary.value_or(0);
   shape.gated = m.gated.value_or(true);
   shape.tied = m.tied.value_or(false);
   shape.layer_norm = m.layer_norm.value_or(false);
@@ -82,6 +95,7 @@ Json ModelDocument(const ModelFacts& m, std::string* skip) {
   try {
     Model model = MakeModel(shape);
     if (m.window > 0 && m.window_alternates) Alternate(&model);
+    if (m.joint_sequence) MakeJoint(m.about_parameters.value_or(0), &model);
     return WriteModel(model);
   } catch (const InputError& error) {
     *skip = error.diagnostic().message;

@@ -58,6 +58,22 @@ LatentFacts ReadLatent(const Row& row) {
   return latent;
 }
 
+// Tokens of the latents and of the text, where a row without a vocabulary tells both.
+void ReadJointSequence(const Row& row, ModelFacts* model) {
+  if (model->vocabulary || model->vision || !model->layers) return;
+  const auto tokens = [&](const char* key) -> std::optional<std::int64_t> {
+    const auto part = row.Object(key);
+    return part ? part->Whole("tokens") : std::nullopt;
+  };
+  const auto media = tokens("video") ? tokens("video") : tokens("image");
+  const auto text = tokens("text");
+  if (!media || !text) return;
+  model->joint_sequence = true;
+  model->encoder_only = false;
+  model->gated = false;
+  model->sequence = *media + *text;
+}
+
 ModelFacts ReadModelFacts(const Row& row) {
   ModelFacts model;
   model.name = row.Text("name");
@@ -81,6 +97,8 @@ ModelFacts ReadModelFacts(const Row& row) {
   if (const auto latent = row.Object("mla")) model.latent = ReadLatent(*latent);
   model.vision = row.Has("vision");
   model.encoder_only = row.Has("blocks") || row.Has("audio");
+  if (const auto billions = row.Figure("params_b")) model.about_parameters = *billions * 1e9;
+  ReadJointSequence(row, &model);
   return model;
 }
 
@@ -127,6 +145,16 @@ PlanFacts ReadPlanFacts(const Row& row) {
   return plan;
 }
 
+// "…-lora-2b-r64-…" → 64
+std::optional<std::int64_t> RankIn(const std::string& id) {
+  for (std::size_t at = id.find("-r"); at != std::string::npos; at = id.find("-r", at + 1)) {
+    const std::size_t end = id.find_first_not_of("0123456789", at + 2);
+    if (end > at + 2 && (end == std::string::npos || id[end] == '-'))
+      return FirstNumber(id, at + 2);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Record ReadTrainingRow(const Row& row) {
@@ -150,6 +178,8 @@ Record ReadTrainingRow(const Row& row) {
   if (const auto plan = row.Object("plan")) facts.plan = ReadPlanFacts(*plan);
   if (Contains(facts.id, "asynctp") || Contains(facts.id, "async-tp"))
     facts.plan.tensor_parallel_overlap = true;
+  if (Contains(facts.id, "adamw8")) facts.plan.optimizer = "8-bit";
+  if (Contains(Lower(facts.task), "lora")) facts.plan.adapter_rank = RankIn(facts.id);
 
   RecordMeasured& measured = record.measured;
   if (const auto seen = row.Object("measured")) {

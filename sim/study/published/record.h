@@ -43,8 +43,13 @@ struct ModelFacts {
   std::optional<std::int64_t> positions;  // rows of a learned position table
   std::optional<MoeFacts> moe;
   std::optional<LatentFacts> latent;
-  bool vision = false;        // has an encoder
-  bool encoder_only = false;  // no language model with these dimensions
+  bool vision = false;  // has an encoder
+  // A diffusion transformer: blocks over one joint sequence of text and latent tokens, all of which
+  // see each other; no vocabulary. Parameters beyond the blocks' own (modulation, a second stream of
+  // weights for the text) are the printed total less these.
+  bool joint_sequence = false;
+  std::optional<double> about_parameters;  // "11.9" billion, as printed
+  bool encoder_only = false;               // no language model with these dimensions
 };
 
 struct HardwareFacts {

@@ -125,6 +125,7 @@ bool SourceReading::Matches(const RecordFacts& facts) const {
   if (!attention.empty() && attention != facts.plan.attention) return false;
   if (!loss.empty() && loss != facts.plan.loss) return false;
   if (single_gpu && *single_gpu != (facts.hardware.gpus == 1)) return false;
+  if (sharded && *sharded != (facts.plan.zero.value_or(0) >= 2)) return false;
   return true;
 }
 
@@ -169,6 +170,7 @@ SourceReading ReadSource(ObjectReader* reader) {
     out.attention = when->String("attention", "");
     out.loss = when->String("loss", "");
     if (when->Has("single_gpu")) out.single_gpu = when->Bool("single_gpu");
+    if (when->Has("sharded")) out.sharded = when->Bool("sharded");
     when->Finish();
   }
   out.skip = reader->String("skip", "");

@@ -37,8 +37,7 @@ void AddNote(std::vector<std::string>* notes, std::string note) {
 }
 
 // Degrees and batch, from what is told and what follows from it.
-std::string Count(const RecordFacts& f, bool micro_batch_of_replica, Numbers* n,
-                  std::vector<std::string>* assumed) {
+std::string Count(const RecordFacts& f, Numbers* n, std::vector<std::string>* assumed) {
   const PlanFacts& p = f.plan;
   const std::int64_t gpus = f.hardware.gpus.value_or(0);
   n->tp = p.tp.value_or(1);
@@ -63,8 +62,6 @@ std::string Count(const RecordFacts& f, bool micro_batch_of_replica, Numbers* n,
   }
   if (p.micro_batch) {
     n->micro_batch = *p.micro_batch;
-    if (micro_batch_of_replica && n->pp > 1)
-      n->micro_batch = std::max<std::int64_t>(1, *p.micro_batch / n->pp);
   } else if (p.global_batch && p.accumulation && *p.accumulation > 0 &&
              *p.global_batch % (n->dp * *p.accumulation) == 0) {
     n->micro_batch = *p.global_batch / (n->dp * *p.accumulation);
@@ -196,12 +193,17 @@ Json OffloadOf(const PlanFacts& p) {
   const std::string printed = Lower(p.offload);
   double activations = p.offload_activations.value_or(0);
   double parameters = p.offload_parameters.value_or(0);
-  if (activations == 0 && printed == "activations") activations = 1;
-  if (parameters == 0 && Contains(printed, "params to cpu")) parameters = 1;
+  const bool ratio = Contains(printed, "ratio");
+  if (activations == 0 && !ratio && Contains(printed, "activations")) activations = 1;
+  if (parameters == 0 &&
+      (Contains(printed, "params to cpu") || Contains(printed, "optimizer + parameters")))
+    parameters = 1;
   if (activations > 0) offload.Set("activations", std::min(1.0, activations));
   if (parameters > 0) offload.Set("parameters", std::min(1.0, parameters));
   double optimizer = p.offload_optimizer.value_or(0);
-  if (optimizer == 0 && Contains(printed, "fused optimizer")) optimizer = 1;
+  if (optimizer == 0 &&
+      (Contains(printed, "fused optimizer") || Contains(printed, "cpu optimizer")))
+    optimizer = 1;
   if (optimizer > 0) offload.Set("optimizer", std::min(1.0, optimizer));
   return offload;
 }
@@ -235,7 +237,7 @@ Json PlanOf(const RecordFacts& f, const PublishedSources& sources, const Numbers
     overlap.Set("tensor_parallel", *p.tensor_parallel_overlap);
   if (p.gather_overlap) overlap.Set("parameter_gather", *p.gather_overlap);
   if (!overlap.members().empty()) plan.Set("overlap", std::move(overlap));
-  if (!p.frozen.empty() && named != nullptr && named->image_width > 0)
+  if (!p.frozen.empty() && named != nullptr && !named->catalogue.empty())
     plan.Set("frozen", Json::Array({Json(p.frozen)}));
 
   Json backbone = Json::Object();
@@ -331,7 +333,7 @@ Built Build(const RecordFacts& f, const SourceReading& reading, const PublishedS
             const ModelReading* named, const Translation& names, std::vector<std::string>* assumed,
             std::string* skip) {
   Built built;
-  *skip = Count(f, reading.source == "torchtitan", &built.numbers, assumed);
+  *skip = Count(f, &built.numbers, assumed);
   if (!skip->empty()) return built;
   if (!f.model.sequence) {
     *skip = "sequence length not told";
@@ -406,6 +408,10 @@ Translation ToScenario(const RecordFacts& facts, const PublishedSources& sources
   out.skip_time = reading->skip_time;
   out.skip_memory = reading->skip_memory;
   if (!out.skip.empty()) return out;
+  if (!out.skip_time.empty() && !out.skip_memory.empty()) {
+    out.skip = out.skip_time;
+    return out;
+  }
   out.level = reading->level;
   out.rank = reading->rank;
   out.memory_unit_bytes = reading->memory_unit_bytes;
@@ -426,9 +432,15 @@ Translation ToScenario(const RecordFacts& facts, const PublishedSources& sources
       return out;
     }
   }
-  if (told.multimodal && (named == nullptr || named->image_width == 0)) {
-    out.skip = "what the samples' media are is not told";
-    return out;
+  if (told.multimodal && !told.model.joint_sequence &&
+      (named == nullptr || named->image_width == 0)) {
+    // Packed samples fill the backbone whatever their media are; a frozen tower keeps no activations.
+    if (named == nullptr || named->catalogue.empty() || told.plan.frozen.empty()) {
+      out.skip = "what the samples' media are is not told";
+      return out;
+    }
+    if (out.skip_time.empty()) out.skip_time = "what the samples' media are is not told";
+    AddNote(&out.assumed, "media of the packed samples not told: the frozen encoder is idle");
   }
   if (told.model.encoder_only && named == nullptr) {
     out.skip = "not a language model: its blocks are not told as dimensions";
@@ -445,6 +457,11 @@ Translation ToScenario(const RecordFacts& facts, const PublishedSources& sources
             fact + " not told: " + Show(assumption.value) + " (" + assumption.why + ")");
   }
   FillShape(*reading, &filled, &out.assumed);
+  if (told.model.joint_sequence) {
+    AddNote(&out.assumed,
+            "diffusion transformer: blocks over the joint sequence of text and latents, "
+            "encoders and latents precomputed");
+  }
 
   const GpuReading* gpu = sources.FindGpu(filled.hardware.gpu);
   if (gpu == nullptr) {
