@@ -20,6 +20,7 @@ namespace aurum {
 // What one scenario of a record comes to.
 struct Prediction {
   double step_s = 0;
+  double model_flops = 0;   // of a step, on the average GPU; recomputation not counted
   double memory_bytes = 0;  // of the source's report level and rank
   double device_bytes = 0;  // what the card has
   bool fits = true, at_risk = false;
