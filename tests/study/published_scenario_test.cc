@@ -87,6 +87,44 @@ TEST_CASE("adapters and who reports what") {
   CHECK(ReadCluster(AsDocument(t.cluster)).GpuCount() == 1);
 }
 
+TEST_CASE("two towers, and blocks over a joint sequence") {
+  const PublishedSources sources = OpenPublishedSources(".");
+  const auto read = [&](const std::string& text) {
+    const std::vector<Record> records = ReadRecords(ParseJson(text, "records.json"), nullptr);
+    return ToScenario(records.at(0).facts, sources, ".");
+  };
+  const Translation towers = read(R"([{"id": "own-fa", "source_class": "chinese-clip",
+    "task": "contrastive finetune", "multimodal": true, "precision": "FP16",
+    "hardware": {"gpu": "A100-80GB", "num_gpus": 8, "gpus_per_node": 8},
+    "model": {"name": "own-clip", "layers": 24, "hidden": 1024, "heads": 16, "ffn": 4096, "blocks": "two towers",
+      "vision": {"layers": 24, "width": 1024, "heads": 16, "mlp": 4096, "patch": 14, "image": 224},
+      "text": {"layers": 12, "width": 768, "heads": 12, "context": 52}},
+    "plan": {"recompute": "none", "micro_batch": 40, "global_batch": 320}}])");
+  REQUIRE(towers.skip == "");
+  CHECK(towers.scenario.Find("workload")->Find("images")->items().size() == 1);
+  const Model clip = ReadModel(AsDocument(towers.model));
+  CHECK(clip.task == ModelTask::kContrastive);
+  REQUIRE(clip.modules.size() == 2);
+  // OpenCLIP's ViT-L/14 tower: 303.97 million parameters.
+  CHECK(static_cast<double>(ModuleParameters(clip.modules[0])) ==
+        doctest::Approx(303.97e6).epsilon(2e-3));
+
+  // FLUX: 19 two-stream and 38 one-stream blocks, 11.9 billion parameters.
+  const Translation flux = read(R"([{"id": "own-flux", "source_class": "mlperf-flux1",
+    "task": "pretrain", "multimodal": true, "precision": "MXFP8, bf16-mixed",
+    "hardware": {"gpu": "B200-SXM-180GB", "num_gpus": 16, "gpus_per_node": 8},
+    "model": {"name": "own-flux", "layers": 57, "hidden": 3072, "heads": 24, "ffn": 12288,
+      "params_b": 11.9, "blocks": "19 + 38", "image": {"tokens": 256}, "text": {"tokens": 256}},
+    "plan": {"zero_stage": 1, "micro_batch": 32, "global_batch": 512}}])");
+  REQUIRE(flux.skip == "");
+  CHECK(flux.scenario.Find("workload")->Find("text_tokens")->AsInteger() == 512);
+  CHECK(flux.scenario.Find("plan")->Find("precision")->AsString() == "mxfp8");
+  const Model diffusion = ReadModel(AsDocument(flux.model));
+  CHECK(static_cast<double>(ModelParameters(diffusion)) == doctest::Approx(11.9e9).epsilon(1e-3));
+  CHECK_FALSE(diffusion.Backbone().runs[0].layer.attention.causal);
+  CHECK(diffusion.Backbone().head_vocabulary == 0);
+}
+
 TEST_CASE("CI rows are read at the last rank") {
   const PublishedSources sources = OpenPublishedSources(".");
   const Translation t = ToScenario(Fixture("memory")[0].facts, sources, ".");

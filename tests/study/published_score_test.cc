@@ -9,10 +9,10 @@ namespace {
 
 TEST_CASE("scores of four rows in two clusters and two sources") {
   const std::vector<ScoredPair> pairs = {
-      {"a", "s", "c1", "A", 110, 100, {}, {}},
-      {"b", "s", "c1", "A", 190, 200, 180, 220},
-      {"c", "s", "c2", "A", 360, 300, 330, 400},
-      {"d", "t", "c2", "B", 50, 100, {}, {}},
+      {"a", "s", "c1", "A", 110, 100, {}, {}, 99, 121},
+      {"b", "s", "c1", "A", 190, 200, 180, 220, 171, 209},
+      {"c", "s", "c2", "A", 360, 300, 330, 400, 324, 396},
+      {"d", "t", "c2", "B", 50, 100, {}, {}, 45, 55},
   };
   const Score score = ScorePairs(pairs, 3);
   CHECK(score.n == 4);
@@ -25,6 +25,7 @@ TEST_CASE("scores of four rows in two clusters and two sources") {
   CHECK(score.clusters == 3);      // "c2" of another source is another cluster
   CHECK(*score.cluster_mape == doctest::Approx((0.075 + 0.2 + 0.5) / 3));
   CHECK(*score.within == 0.5);
+  CHECK(*score.coverage_90 == 0.5);
 }
 
 TEST_CASE("nothing compared: no figure, and not zero") {

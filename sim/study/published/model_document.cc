@@ -7,6 +7,11 @@
 namespace aurum {
 namespace {
 
+// What a contrastive record leaves out and what hardly matters: rows of the text tower's embedding
+// (BERT-base Chinese), width of the space that both towers are projected to (CLIP ViT-L/14).
+constexpr std::int64_t kTextTowerVocabulary = 21128;
+constexpr std::int64_t kSharedWidth = 768;
+
 // Every token sees every other, and what the printed total has beyond the blocks' matrices is spread
 // over the layers: modulation, and the second stream of weights of two-stream blocks (each token
 // passes one of the two, so the work of a token is that of one).
@@ -35,10 +40,70 @@ void Alternate(Model* model) {
   backbone = std::move(alternating);
 }
 
+Json Tower(const TowerFacts& tower, bool vision) {
+  Json module = Json::Object();
+  module.Set("name", vision ? "vision" : "text");
+  module.Set("kind", vision ? "encoder" : "backbone");
+  module.Set("modality", vision ? "vision" : "text");
+  module.Set("hidden_size", tower.width);
+  const std::int64_t side = vision ? tower.image / tower.patch : 0;
+  // Positions, class token, the norms before and after the layers.
+  const std::int64_t tokens = vision ? side * side + 2 : tower.context;
+  module.Set("embedding_parameters", tower.width * (tokens + 4));
+  if (vision) {
+    Json patch = Json::Object();
+    patch.Set("in_features", 3 * tower.patch * tower.patch);
+    patch.Set("out_features", tower.width);
+    module.Set("input", Json::Array({std::move(patch)}));
+  } else {
+    module.Set("vocab_size", kTextTowerVocabulary);
+    module.Set("head_vocab_size", std::int64_t{0});
+  }
+  Json attention = Json::Object();
+  attention.Set("num_attention_heads", tower.heads);
+  attention.Set("attention_bias", true);
+  attention.Set("output_bias", true);
+  if (!vision) attention.Set("causal", false);  // BERT-like
+  Json mlp = Json::Object();
+  mlp.Set("intermediate_size", tower.intermediate);
+  mlp.Set("gated", false);
+  mlp.Set("bias", true);
+  Json run = Json::Object();
+  run.Set("num_hidden_layers", tower.layers);
+  run.Set("attention", std::move(attention));
+  run.Set("mlp", std::move(mlp));
+  run.Set("norm", "layer");
+  module.Set("layers", Json::Array({std::move(run)}));
+  Json projection = Json::Object();
+  projection.Set("in_features", tower.width);
+  projection.Set("out_features", kSharedWidth);
+  module.Set("output", Json::Array({std::move(projection)}));
+  return module;
+}
+
+Json TwoTowers(const ModelFacts& m) {
+  Json model = Json::Object();
+  model.Set("schema", "aurum.model/1");
+  model.Set("name", m.name.empty() ? "two towers of a record" : m.name);
+  model.Set("family", "shape");
+  model.Set("task", "contrastive");
+  model.Set("source", "the record");
+  model.Set("modules", Json::Array({Tower(*m.vision_tower, true), Tower(*m.text_tower, false)}));
+  Json image = Json::Object();
+  image.Set("rule", "fixed");
+  image.Set("image_size", m.vision_tower->image);
+  image.Set("patch_size", m.vision_tower->patch);
+  image.Set("class_tokens", std::int64_t{1});
+  image.Set("tokens_per_tile", std::int64_t{1});
+  model.Set("image", std::move(image));
+  return model;
+}
+
 }  // namespace
 
 Json ModelDocument(const ModelFacts& m, std::string* skip) {
   skip->clear();
+  if (m.TwoTowers()) return TwoTowers(m);
   for (const auto& [value, name] : {std::pair{&m.layers, "layers"},
                                     {&m.hidden, "hidden width"},
                                     {&m.heads, "heads"},

@@ -48,7 +48,14 @@ Prediction Walk(const Json& scenario, const Translation& t, InputCache* cache, L
   out.step_s = e.StepSeconds();
   out.model_flops = ModelFlopsPerGpu(e);
   out.memory_bytes = MemoryOf(e.memory.classes[ClassOf(e, t.rank, t.level)], t.level);
-  out.device_bytes = e.memory.device_bytes;
+  out.device_bytes = e.memory.usable_bytes;
+  out.step_low = 1 - e.scenario.profile->error_band;
+  out.step_high = 1 + e.scenario.profile->error_band;
+  const double peak = e.memory.Heaviest().peak_bytes;
+  if (peak > 0) {
+    out.memory_low = e.memory.low_bytes / peak;
+    out.memory_high = e.memory.high_bytes / peak;
+  }
   out.fits = e.memory.fits;
   out.at_risk = e.memory.at_risk;
   return out;

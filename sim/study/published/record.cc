@@ -74,6 +74,33 @@ void ReadJointSequence(const Row& row, ModelFacts* model) {
   model->sequence = *media + *text;
 }
 
+std::optional<TowerFacts> ReadTower(const std::optional<Row>& row) {
+  if (!row || !row->Whole("layers") || !row->Whole("width") || !row->Whole("heads"))
+    return std::nullopt;
+  TowerFacts tower;
+  tower.layers = *row->Whole("layers");
+  tower.width = *row->Whole("width");
+  tower.heads = *row->Whole("heads");
+  tower.intermediate = row->Whole("mlp").value_or(4 * tower.width);
+  tower.patch = row->Whole("patch").value_or(0);
+  tower.image = row->Whole("image").value_or(0);
+  tower.context = row->Whole("context").value_or(0);
+  return tower;
+}
+
+// Two towers that never join: a picture's and a text's.
+void ReadTowers(const Row& row, ModelFacts* model) {
+  const auto vision = ReadTower(row.Object("vision"));
+  const auto text = ReadTower(row.Object("text"));
+  if (!vision || !text || vision->patch < 1 || vision->image < vision->patch || text->context < 1)
+    return;
+  model->vision_tower = vision;
+  model->text_tower = text;
+  model->sequence = text->context;
+  model->encoder_only = model->vision = false;
+  model->gated = false;
+}
+
 ModelFacts ReadModelFacts(const Row& row) {
   ModelFacts model;
   model.name = row.Text("name");
@@ -99,6 +126,7 @@ ModelFacts ReadModelFacts(const Row& row) {
   model.encoder_only = row.Has("blocks") || row.Has("audio");
   if (const auto billions = row.Figure("params_b")) model.about_parameters = *billions * 1e9;
   ReadJointSequence(row, &model);
+  ReadTowers(row, &model);
   return model;
 }
 

@@ -31,6 +31,12 @@ struct LatentFacts {  // multi-head latent attention
   bool operator==(const LatentFacts&) const = default;
 };
 
+struct TowerFacts {  // of a contrastive model
+  std::int64_t layers = 0, width = 0, heads = 0, intermediate = 0;
+  std::int64_t patch = 0, image = 0;  // vision: pixels
+  std::int64_t context = 0;           // text: tokens
+};
+
 struct ModelFacts {
   std::string name;       // as printed
   std::string reference;  // the name of a known model that the record refers to for its shapes
@@ -48,6 +54,8 @@ struct ModelFacts {
   // see each other; no vocabulary. Parameters beyond the blocks' own (modulation, a second stream of
   // weights for the text) are the printed total less these.
   bool joint_sequence = false;
+  std::optional<TowerFacts> vision_tower, text_tower;  // both: a contrastive model
+  bool TwoTowers() const { return vision_tower.has_value() && text_tower.has_value(); }
   std::optional<double> about_parameters;  // "11.9" billion, as printed
   bool encoder_only = false;               // no language model with these dimensions
 };

@@ -63,7 +63,7 @@ Score ScorePairs(const std::vector<ScoredPair>& pairs, std::int64_t skipped) {
   double bias = 0;
   std::map<std::string, std::pair<double, int>> clusters;
   std::map<std::string, std::vector<std::pair<double, double>>> sources;
-  std::int64_t banded = 0, inside = 0;
+  std::int64_t banded = 0, inside = 0, covered = 0;
   for (const ScoredPair& pair : pairs) {
     const double error = pair.RelativeError();
     errors.push_back(std::abs(error));
@@ -72,6 +72,7 @@ Score ScorePairs(const std::vector<ScoredPair>& pairs, std::int64_t skipped) {
     sum += std::abs(error);
     ++count;
     sources[pair.source].emplace_back(pair.predicted, pair.measured);
+    if (pair.band_low <= pair.measured && pair.measured <= pair.band_high) ++covered;
     if (pair.low && pair.high) {
       ++banded;
       if (*pair.low <= pair.measured && pair.measured <= *pair.high) ++inside;
@@ -89,6 +90,7 @@ Score ScorePairs(const std::vector<ScoredPair>& pairs, std::int64_t skipped) {
   double over_clusters = 0;
   for (const auto& [cluster, sum] : clusters) over_clusters += sum.first / sum.second;
   score.cluster_mape = over_clusters / static_cast<double>(clusters.size());
+  score.coverage_90 = static_cast<double>(covered) / n;
   if (banded > 0) score.within = static_cast<double>(inside) / static_cast<double>(banded);
   return score;
 }
@@ -107,7 +109,8 @@ Json Score::AsJson() const {
   out.Set("bias", number(bias));
   out.Set("kendall_tau", number(kendall_tau));
   out.Set("cluster_mape", number(cluster_mape));
-  out.Set("inside_band", number(within));
+  out.Set("coverage_90", number(coverage_90));
+  out.Set("inside_ends", number(within));
   return out;
 }
 

@@ -16,7 +16,8 @@ namespace aurum {
 struct ScoredPair {
   std::string id, source, cluster, quality;
   double predicted = 0, measured = 0;  // > 0
-  std::optional<double> low, high;     // of the prediction
+  std::optional<double> low, high;     // of the prediction, over ends of untold facts
+  double band_low = 0, band_high = 0;  // its 90 % interval
   double RelativeError() const { return predicted / measured - 1; }
 };
 
@@ -38,6 +39,7 @@ struct Score {
   std::int64_t n = 0, skipped = 0, clusters = 0;
   std::optional<double> mape, median_ape, p90_ape, bias, kendall_tau;
   std::optional<double> cluster_mape;  // mean over clusters of their means: near copies count once
+  std::optional<double> coverage_90;   // share of measurements inside of the 90 % interval
   std::optional<double> within;        // share of measurements inside of [low, high], where told
   Json AsJson() const;
 };

@@ -274,17 +274,21 @@ Json WorkloadOf(const RecordFacts& f, const Numbers& n, const ModelReading* name
   workload.Set("task", "train");
   workload.Set("global_batch_size", n.global_batch);
   std::int64_t text = *f.model.sequence;
+  const auto picture = [&](std::int64_t width, std::int64_t height) {
+    Json image = Json::Object();
+    image.Set("width", width);
+    image.Set("height", height);
+    image.Set("count", std::int64_t{1});
+    workload.Set("images", Json::Array({std::move(image)}));
+  };
+  if (f.model.TwoTowers()) picture(f.model.vision_tower->image, f.model.vision_tower->image);
   if (named != nullptr && named->image_width > 0) {
     text -= named->visual_tokens;
     if (text < 1) {
       *skip = "the sample is shorter than its image";
       return {};
     }
-    Json image = Json::Object();
-    image.Set("width", named->image_width);
-    image.Set("height", named->image_height);
-    image.Set("count", std::int64_t{1});
-    workload.Set("images", Json::Array({std::move(image)}));
+    picture(named->image_width, named->image_height);
   }
   workload.Set("text_tokens", text);
   return workload;
@@ -432,7 +436,7 @@ Translation ToScenario(const RecordFacts& facts, const PublishedSources& sources
       return out;
     }
   }
-  if (told.multimodal && !told.model.joint_sequence &&
+  if (told.multimodal && !told.model.joint_sequence && !told.model.TwoTowers() &&
       (named == nullptr || named->image_width == 0)) {
     // Packed samples fill the backbone whatever their media are; a frozen tower keeps no activations.
     if (named == nullptr || named->catalogue.empty() || told.plan.frozen.empty()) {

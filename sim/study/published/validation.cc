@@ -162,6 +162,8 @@ PublishedReport Compare(const std::vector<Record>& records,
           row.low = p.step_low_s / divide;
           row.high = p.step_high_s / divide;
         }
+        row.band_low = p.step_low_s / divide * p.nominal->step_low;
+        row.band_high = p.step_high_s / divide * p.nominal->step_high;
         row.assumed = t.assumed;
         if (row.measured <= 0) {
           row.skipped = "the batch that the throughput belongs to is not told";
@@ -189,6 +191,8 @@ PublishedReport Compare(const std::vector<Record>& records,
           row.low = p.memory_low_bytes / kGib;
           row.high = p.memory_high_bytes / kGib;
         }
+        row.band_low = p.memory_low_bytes / kGib * p.nominal->memory_low;
+        row.band_high = p.memory_high_bytes / kGib * p.nominal->memory_high;
         row.assumed = t.assumed;
         compared = true;
       }
@@ -224,7 +228,7 @@ Score ScoreWhere(const std::vector<MetricRow>& rows, const std::string& metric, 
       continue;
     }
     pairs.push_back({row.id, row.source, row.cluster, row.quality, row.predicted, row.measured,
-                     row.low, row.high});
+                     row.low, row.high, row.band_low, row.band_high});
   }
   return ScorePairs(pairs, skipped);
 }
@@ -319,6 +323,8 @@ Json PublishedJson(const PublishedReport& report, const std::string& tool_versio
       item.Set("relative_error", row.predicted / row.measured - 1);
       if (row.low) item.Set("low", *row.low);
       if (row.high) item.Set("high", *row.high);
+      item.Set("band_low", row.band_low);
+      item.Set("band_high", row.band_high);
       Json assumed = Json::Array();
       for (const std::string& note : row.assumed) assumed.Append(note);
       item.Set("assumed", std::move(assumed));

@@ -22,7 +22,9 @@ struct Prediction {
   double step_s = 0;
   double model_flops = 0;   // of a step, on the average GPU; recomputation not counted
   double memory_bytes = 0;  // of the source's report level and rank
-  double device_bytes = 0;  // what the card has
+  double device_bytes = 0;  // what programs can have of the card
+  // The 90 % interval of each, as factors of the prediction.
+  double step_low = 1, step_high = 1, memory_low = 1, memory_high = 1;
   bool fits = true, at_risk = false;
 };
 
@@ -58,7 +60,8 @@ struct MetricRow {
   std::string id, metric, source, cluster, quality;
   std::string skipped;  // reason; "" = compared
   double predicted = 0, measured = 0;
-  std::optional<double> low, high;
+  std::optional<double> low, high;     // over the ends of untold facts
+  double band_low = 0, band_high = 0;  // the 90 % interval, around the ends where there are some
   std::vector<std::string> assumed;
 };
 inline constexpr const char* kIterationMetric = "iteration_s";
