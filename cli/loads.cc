@@ -169,8 +169,8 @@ Shown ShowScenario(const Options& options, const JsonDocument& document, InputCa
   shown.name = e.scenario.name;
   shown.level = LevelName(level);
   shown.cluster = e.scenario.cluster;
-  shown.labels = {"tensor parallel", "pipeline", "parameter gather", "gradient reduce",
-                  "alignment"};
+  shown.labels = {"tensor parallel", "pipeline",         "parameter gather", "gradient reduce",
+                  "alignment",       "context parallel", "expert parallel",  "offload"};
   std::vector<std::uint8_t> label;
   std::vector<std::uint32_t> instances;
   for (const OpInfo& info : e.program.info) {
@@ -187,6 +187,15 @@ Shown ShowScenario(const Options& options, const JsonDocument& document, InputCa
         break;
       case OpKind::kAlignment:
         at = 4;
+        break;
+      case OpKind::kContextCollective:
+        at = 5;
+        break;
+      case OpKind::kExpertCollective:
+        at = 6;
+        break;
+      case OpKind::kHostTransfer:
+        at = 7;
         break;
       default:
         break;

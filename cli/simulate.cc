@@ -22,11 +22,8 @@ std::string Summary(const Evaluation& e, const GoldenWeights& weights, Format fo
   facts.Row({"model", s.model->name});
   facts.Row({"cluster", fmt::format("{} ({} × {})", s.cluster->name, s.cluster->GpuCount(),
                                     s.cluster->gpu.name)});
-  facts.Row({"plan", fmt::format("tp {} · pp {} · dp {}, micro-batch {} × {}", s.plan.tp, s.plan.pp,
-                                 s.plan.dp, s.plan.micro_batch_size, s.plan.micro_batches)});
-  facts.Row({"", fmt::format("stack {}, {}, recompute {}, {}", s.stack->name,
-                             ShardingName(s.plan.sharding), RecomputeName(s.plan.recompute),
-                             DTypeName(s.plan.precision))});
+  facts.Row({"plan", DescribePlan(s.plan)});
+  facts.Row({"", fmt::format("stack {}, {}", s.stack->name, DescribeRecipe(s.plan))});
   facts.Row({"sample",
              fmt::format("{} tokens, {} of them from media; {} samples a step",
                          ShowNumber(s.sample.backbone_tokens),
@@ -143,7 +140,7 @@ std::string SmallerPlan(const Scenario& s) {
   const auto add = [&](const std::string& fix) { help += (help.empty() ? "" : ", or ") + fix; };
   if (s.workload.task == Task::kTrain) {
     if (s.plan.sharding != Sharding::kFsdp && s.plan.dp > 1) add("--set plan.sharding=fsdp");
-    if (s.plan.recompute != Recompute::kFull) add("--set plan.recompute=full");
+    if (s.plan.recompute.scope != RecomputeScope::kFull) add("--set plan.recompute=full");
   }
   if (s.plan.micro_batch_size > 1)
     add("--set plan.micro_batch_size=" + std::to_string(s.plan.micro_batch_size / 2));

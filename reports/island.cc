@@ -102,9 +102,9 @@ Json FixesJson(const Evaluation& e, const JsonDocument& document, InputCache* ca
   std::vector<Candidate> candidates;
   const Plan& plan = e.scenario.plan;
   if (e.scenario.workload.task == Task::kTrain) {
-    if (plan.recompute != Recompute::kFull)
+    if (plan.recompute.scope != RecomputeScope::kFull)
       candidates.push_back({"recompute every layer in backward", "plan.recompute", Json("full")});
-    if (plan.recompute == Recompute::kNone)
+    if (plan.recompute.scope == RecomputeScope::kNone)
       candidates.push_back(
           {"recompute attention in backward", "plan.recompute", Json("selective")});
     if (plan.sharding == Sharding::kDdp)
@@ -279,8 +279,7 @@ Json Facts(const Evaluation& e) {
        fmt::format("{}: {} × {}", s.cluster->name, s.cluster->GpuCount(), s.cluster->gpu.name));
   fact("Profile", fmt::format("{} ({})", s.profile->name, ProvenanceName(s.profile->provenance)));
   fact("Stack", s.stack->name);
-  fact("Plan", fmt::format("tp {}, pp {}, dp {}; micro-batch {} × {}", s.plan.tp, s.plan.pp,
-                           s.plan.dp, s.plan.micro_batch_size, s.plan.micro_batches));
+  fact("Plan", DescribePlan(s.plan));
   fact("Sample", fmt::format("{:.0f} tokens, {:.0f} of them from media", s.sample.backbone_tokens,
                              s.sample.cross_modal_tokens));
   const std::map<Level, const char*> levels = {

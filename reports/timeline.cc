@@ -56,6 +56,14 @@ std::string Kind(const Model& model, const OpInfo& info) {
       return "dp_reduce_scatter";
     case OpKind::kAlignment:
       return "align_wait";
+    case OpKind::kContextCollective:
+      return "cp_send_recv";
+    case OpKind::kExpertCollective:
+      return "ep_all_to_all";
+    case OpKind::kHostTransfer:
+      return "host_transfer";
+    case OpKind::kWeightGradient:
+      return ModuleLabel(model, info) + "_weight_gradient";
   }
   return "";
 }
@@ -64,6 +72,12 @@ std::string Kind(GapCause cause) {
   switch (cause) {
     case GapCause::kTp:
       return "bubble_tp";
+    case GapCause::kCp:
+      return "bubble_cp";
+    case GapCause::kEp:
+      return "bubble_ep";
+    case GapCause::kHost:
+      return "bubble_host";
     case GapCause::kDpGather:
       return "bubble_dp_all_gather";
     case GapCause::kDpReduce:
@@ -89,11 +103,19 @@ const char* LaneName(Lane lane) {
     case Lane::kMain:
       return "main";
     case Lane::kTp:
-      return "tp";
+    case Lane::kCp:
+    case Lane::kEp:
+    case Lane::kExpertTp:
+      return "tp";  // all that a layer waits for
     case Lane::kPpForward:
     case Lane::kPpBackward:
+    case Lane::kPpAround:
       return "pp";
     case Lane::kDp:
+    case Lane::kExpertDp:
+    case Lane::kShard:
+    case Lane::kReplica:
+    case Lane::kHost:
       return "dp";
     case Lane::kAlign:
       return "";  // shown as the main lane's wait

@@ -1,5 +1,6 @@
 #include "sim/cost/stack.h"
 
+#include <cassert>
 #include <vector>
 
 #include "sim/core/diagnostic.h"
@@ -21,28 +22,55 @@ struct Field {
   double low;
   double high;
 };
+struct Switch {
+  const char* group;
+  const char* key;
+  bool Stack::*member;
+};
 
 const std::vector<Field>& Fields() {
   static const std::vector<Field> fields = {
       {"state", "weight_bytes_per_parameter", &Stack::weight_bytes, 0.25, 8},
       {"state", "gradient_bytes_per_parameter", &Stack::gradient_bytes, 0, 8},
-      {"state", "optimizer_bytes_per_parameter", &Stack::optimizer_bytes, 0, 64},
+      {"state", "master_bytes_per_parameter", &Stack::master_bytes, 0, 32},
+      {"state", "moment_bytes_per_parameter", &Stack::moment_bytes, 0, 32},
+      {"state", "moment_8bit_bytes_per_parameter", &Stack::moment_8bit_bytes, 0, 16},
+      {"state", "moment_4bit_bytes_per_parameter", &Stack::moment_4bit_bytes, 0, 16},
+      {"state", "narrow_copy_bytes_per_parameter", &Stack::narrow_copy_bytes, 0, 8},
+      {"state", "adapter_weight_bytes_per_parameter", &Stack::adapter_weight_bytes, 0.25, 8},
+      {"state", "adapter_gradient_bytes_per_parameter", &Stack::adapter_gradient_bytes, 0, 8},
+      {"state", "adapter_optimizer_bytes_per_parameter", &Stack::adapter_optimizer_bytes, 0, 64},
       {"state", "gradient_exchange_bytes_per_parameter", &Stack::gradient_exchange_bytes, 0, 8},
       {"state", "parameter_exchange_bytes_per_parameter", &Stack::parameter_exchange_bytes, 0, 8},
       {"state", "optimizer_traffic_bytes_per_parameter", &Stack::optimizer_traffic_bytes, 0, 200},
+      {"state", "optimizer_temporary_bytes_per_parameter", &Stack::optimizer_temporary_bytes, 0,
+       16},
       {"state", "gradient_accumulation_bytes_per_parameter", &Stack::gradient_accumulation_bytes, 0,
        50},
       {"state", "dummy_gradient_bytes_per_parameter", &Stack::dummy_gradient_bytes, 0, 8},
-      {"kept", "hidden_bytes_per_element", &Stack::kept_hidden_bytes, 0, 200},
-      {"kept", "q_bytes_per_element", &Stack::kept_q_bytes, 0, 200},
-      {"kept", "kv_bytes_per_element", &Stack::kept_kv_bytes, 0, 200},
-      {"kept", "mlp_gated_bytes_per_element", &Stack::kept_mlp_gated_bytes, 0, 200},
-      {"kept", "mlp_bytes_per_element", &Stack::kept_mlp_bytes, 0, 200},
+      {"state", "dequantised_bytes_per_element", &Stack::dequantised_bytes, 0, 16},
+      {"state", "dequantised_gptq_bytes_per_element", &Stack::dequantised_gptq_bytes, 0, 16},
+      {"kept", "norm_input_bytes_per_element", &Stack::norm_input_bytes, 0, 16},
+      {"kept", "layer_norm_input_bytes_per_element", &Stack::layer_norm_input_bytes, 0, 16},
+      {"kept", "norm_copy_bytes_per_element", &Stack::norm_copy_bytes, 0, 16},
+      {"kept", "linear_input_bytes_per_element", &Stack::linear_input_bytes, 0, 16},
+      {"kept", "query_bytes_per_element", &Stack::query_bytes, 0, 16},
+      {"kept", "key_value_bytes_per_element", &Stack::key_value_bytes, 0, 16},
+      {"kept", "attention_output_bytes_per_element", &Stack::attention_output_bytes, 0, 16},
+      {"kept", "up_bytes_per_element", &Stack::up_bytes, 0, 16},
+      {"kept", "gated_copy_bytes_per_element", &Stack::gated_copy_bytes, 0, 16},
+      {"kept", "activation_copy_bytes_per_element", &Stack::activation_copy_bytes, 0, 16},
       {"kept", "head_bytes_per_token", &Stack::kept_head_bytes, 0, 200},
       {"kept", "score_bytes_per_score", &Stack::score_bytes, 0, 50},
+      {"kept", "router_bytes_per_expert", &Stack::router_bytes, 0, 100},
       {"kept", "recompute_input_bytes_per_element", &Stack::recompute_input_bytes, 0, 50},
-      {"loss", "kept_bytes_per_logit", &Stack::logit_bytes, 0, 100},
+      {"kept", "work_share", &Stack::work_share, 0, 4},
+      {"kept", "gathered_work_bytes_per_element", &Stack::gathered_work_bytes, 0, 100},
+      {"kept", "activation_factor", &Stack::activation_factor, 0.3, 3},
       {"loss", "traffic_bytes_per_logit", &Stack::loss_traffic_bytes, 0, 200},
+      {"communication", "gather_windows", &Stack::gather_windows, 0, 100},
+      {"communication", "root_window_share", &Stack::root_window_share, 0, 1},
+      {"communication", "buffer_bytes", &Stack::buffer_bytes, 0, 1e12},
       {"traffic", "norm_forward_bytes_per_element", &Stack::norm_forward_bytes, 0, 200},
       {"traffic", "norm_backward_bytes_per_element", &Stack::norm_backward_bytes, 0, 200},
       {"traffic", "residual_forward_bytes_per_element", &Stack::residual_forward_bytes, 0, 200},
@@ -63,15 +91,59 @@ const std::vector<Field>& Fields() {
       {"time", "layer_overhead_s", &Stack::layer_overhead_s, 0, 10},
       {"time", "host_per_layer_s", &Stack::host_per_layer_s, 0, 10},
       {"runtime", "runtime_bytes", &Stack::runtime_bytes, 0, 1e12},
+      {"runtime", "communicator_bytes", &Stack::communicator_bytes, 0, 1e12},
+      {"runtime", "workspace_bytes", &Stack::workspace_bytes, 0, 1e12},
       {"runtime", "fragmentation_share", &Stack::fragmentation, 0, 2},
+      {"runtime", "expert_fragmentation_share", &Stack::expert_fragmentation, 0, 2},
+      {"runtime", "state_margin_share", &Stack::state_margin, 0, 1},
+      {"runtime", "load_bytes_per_parameter", &Stack::load_bytes, 0, 64},
+      {"runtime", "band_share", &Stack::band_share, 0, 1},
   };
   return fields;
 }
 
+const std::vector<Switch>& Switches() {
+  static const std::vector<Switch> switches = {
+      {"state", "gradients_persist", &Stack::gradients_persist},
+      {"state", "embedding_moments_narrow", &Stack::embedding_moments_narrow},
+      {"state", "optimizer_shards_context", &Stack::optimizer_shards_context},
+      {"state", "quantised_weights_sharded", &Stack::quantised_weights_sharded},
+      {"kept", "fused_attention", &Stack::fused_attention},
+      {"kept", "keys_expanded", &Stack::keys_expanded},
+      {"kept", "hidden_dropout", &Stack::hidden_dropout},
+      {"kept", "quantised_linears_keep_input", &Stack::quantised_linears_keep_input},
+      {"kept", "adapter_padding", &Stack::adapter_padding},
+      {"kept", "elementwise_recomputed", &Stack::elementwise_recomputed},
+      {"kept", "selective_by_operator", &Stack::selective_by_operator},
+      {"communication", "ddp_copies_gradients", &Stack::ddp_copies_gradients},
+  };
+  return switches;
+}
+
 const std::vector<std::string>& Groups() {
-  static const std::vector<std::string> groups = {"state",   "kept", "loss",
+  static const std::vector<std::string> groups = {"state",   "kept", "loss",   "communication",
                                                   "traffic", "time", "runtime"};
   return groups;
+}
+
+const std::vector<std::string>& LossKernels() {
+  static const std::vector<std::string> kernels = {"plain",   "fused", "native_fused",
+                                                   "chunked", "liger", "loss_parallel"};
+  return kernels;
+}
+
+void ReadLoss(ObjectReader* reader, Stack* stack) {
+  stack->loss_kernel = LossKernels()[reader->Choice("kernel", LossKernels())];
+  ObjectReader kernels = reader->Object("kept_bytes_per_logit");
+  stack->logit_bytes_of.clear();
+  for (const std::string& kernel : LossKernels()) {
+    if (kernels.Has(kernel)) stack->logit_bytes_of[kernel] = kernels.Number(kernel, 0, 100);
+  }
+  kernels.Finish();
+  if (!stack->logit_bytes_of.contains(stack->loss_kernel)) {
+    reader->Fail(810, "kernel", "the stack's own loss kernel has no bytes per logit",
+                 "add \"" + stack->loss_kernel + "\" to kept_bytes_per_logit");
+  }
 }
 
 }  // namespace
@@ -92,11 +164,14 @@ Stack ReadStack(const JsonDocument& document) {
   for (const std::string& group : Groups()) {
     ObjectReader reader = root.Object(group);
     stack.sources[group] = reader.String("source");
-    if (group == "kept") stack.fused_attention = reader.Bool("fused_attention");
+    for (const Switch& of : Switches()) {
+      if (group == of.group) stack.*of.member = reader.Bool(of.key);
+    }
     for (const Field& field : Fields()) {
       if (group == field.group)
         stack.*field.member = reader.Number(field.key, field.low, field.high);
     }
+    if (group == "loss") ReadLoss(&reader, &stack);
     if (group == "kept" && !stack.fused_attention && stack.score_bytes == 0) {
       reader.Fail(
           810, "score_bytes_per_score", "attention is not fused, yet its scores take no memory",
@@ -110,6 +185,7 @@ Stack ReadStack(const JsonDocument& document) {
     reader.Finish();
   }
   root.Finish();
+  DeriveStack(&stack);
   return stack;
 }
 
@@ -124,12 +200,41 @@ Json WriteStack(const Stack& stack) {
     Json& object = json.Set(group, Json::Object());
     const auto source = stack.sources.find(group);
     object.Set("source", source == stack.sources.end() ? "" : source->second);
-    if (group == "kept") object.Set("fused_attention", stack.fused_attention);
+    for (const Switch& of : Switches()) {
+      if (group == of.group) object.Set(of.key, stack.*of.member);
+    }
+    if (group == "loss") {
+      object.Set("kernel", stack.loss_kernel);
+      Json& kernels = object.Set("kept_bytes_per_logit", Json::Object());
+      for (const auto& [kernel, bytes] : stack.logit_bytes_of) kernels.Set(kernel, bytes);
+    }
     for (const Field& field : Fields()) {
       if (group == field.group) object.Set(field.key, stack.*field.member);
     }
   }
   return json;
+}
+
+void DeriveStack(Stack* stack) {
+  Stack& s = *stack;
+  s.optimizer_bytes = s.master_bytes + s.moment_bytes;
+  s.logit_bytes = s.logit_bytes_of.at(s.loss_kernel);
+  s.kept_hidden_bytes = 2 * (s.norm_input_bytes + s.norm_copy_bytes + s.linear_input_bytes +
+                             (s.hidden_dropout ? 1 : 0));
+  s.kept_q_bytes =
+      s.query_bytes + s.attention_output_bytes + (s.keys_expanded ? 2 * s.key_value_bytes : 0);
+  s.kept_kv_bytes = s.keys_expanded ? 0 : 2 * s.key_value_bytes;
+  s.kept_mlp_gated_bytes = 2 * s.up_bytes + s.gated_copy_bytes + s.linear_input_bytes;
+  s.kept_mlp_bytes = s.up_bytes + s.activation_copy_bytes + s.linear_input_bytes;
+}
+
+double LogitBytes(const Stack& stack, const std::string& kernel, double tp) {
+  const std::string& asked = kernel.empty() ? stack.loss_kernel : kernel;
+  const auto parallel = stack.logit_bytes_of.find("loss_parallel");
+  if (asked == "plain" && tp > 1 && parallel != stack.logit_bytes_of.end()) return parallel->second;
+  const auto found = stack.logit_bytes_of.find(asked);
+  assert(found != stack.logit_bytes_of.end());
+  return found->second;
 }
 
 double AttentionFactor(const Stack& stack, double compute_capability) {

@@ -10,32 +10,75 @@
 namespace aurum {
 
 // What a training framework makes of the hardware. Every field is physical and has its source in
-// the stack's file.
+// the stack's file. "Element": one value of a tensor; bytes kept are those of 16-bit training.
 struct Stack {
   std::string name;
   std::string description;
-  // Bytes per parameter.
+
+  // State, bytes per parameter.
   double weight_bytes = 2;
-  double gradient_bytes = 4;            // what backward accumulates into
-  double optimizer_bytes = 12;          // master weights and moments
-  double gradient_exchange_bytes = 4;   // per parameter, what data parallelism reduces
-  double parameter_exchange_bytes = 2;  // per parameter, what is gathered
-  double optimizer_traffic_bytes = 30;  // HBM traffic of one optimizer step per parameter
-  // Activations kept for backward, bytes per token of one layer (Korthikanti et al.; memory study).
-  //   replicated part: kept_hidden · hidden (divided by tp only with sequence parallelism);
-  //   sharded part: kept_qkv · (q + kv widths) + kept_mlp(_gated) · intermediate, divided by tp.
-  double kept_hidden_bytes = 8;
-  double kept_q_bytes = 4;
-  double kept_kv_bytes = 4;
-  double kept_mlp_gated_bytes = 6;
-  double kept_mlp_bytes = 4;
-  bool fused_attention = true;  // false: attention scores are kept too
-  double score_bytes = 5;       // per score, where not fused
-  double kept_head_bytes = 4;   // per token and head: the log-sum-exp that fused attention keeps
-  double recompute_input_bytes = 2;  // hidden, kept per layer under full recompute
-  // Per parameter of the widest layer: a cached gradient that a fused accumulation never reads.
-  double dummy_gradient_bytes = 0;
-  double logit_bytes = 6;  // per logit at the loss
+  double gradient_bytes = 4;      // what backward accumulates into
+  bool gradients_persist = true;  // in buffers that last; false: freed after the optimizer's step
+  double master_bytes = 4;        // the optimizer's own copies: 32-bit weights and gradients
+  double moment_bytes = 8;        // of Adam, both together
+  double moment_8bit_bytes = 2.03, moment_4bit_bytes = 1.06;  // scales included
+  bool embedding_moments_narrow =
+      false;                     // false: 8-bit optimizers keep an embedding's moments wide
+  double narrow_copy_bytes = 0;  // quantised copies of layers' matrices, beside the weights
+  double adapter_weight_bytes = 4, adapter_gradient_bytes = 4, adapter_optimizer_bytes = 8;
+  double gradient_exchange_bytes = 4;      // per parameter, what data parallelism reduces
+  double parameter_exchange_bytes = 2;     // per parameter, what is gathered
+  double optimizer_traffic_bytes = 30;     // HBM traffic of one optimizer step per parameter
+  double optimizer_temporary_bytes = 0;    // while the optimizer steps
+  double gradient_accumulation_bytes = 8;  // HBM traffic per parameter and micro-batch
+  double dummy_gradient_bytes = 0;         // of one layer: a cached gradient that nobody reads
+  bool optimizer_shards_context = true;    // states over dp · cp; false: over dp alone
+  bool quantised_weights_sharded = true;   // 4- and 8-bit weights, where parameters are sharded
+  double dequantised_bytes = 2;            // per element of the one matrix that is unpacked
+  double dequantised_gptq_bytes = 8;       // the same, of GPTQ kernels
+
+  // Kept from forward for backward, bytes per token and element (sim/workload/kept.cc).
+  bool fused_attention = true;        // false: attention scores are kept
+  double norm_input_bytes = 2;        // each norm's input, as it is kept: 4 = a 32-bit copy
+  double layer_norm_input_bytes = 2;  // the same of LayerNorm, which has a kernel of its own
+  double norm_copy_bytes = 0;         // normalised copy that a trained RMSNorm's scale needs
+  double linear_input_bytes = 2;      // of linears that need it
+  double query_bytes = 2, key_value_bytes = 2, attention_output_bytes = 2;
+  double up_bytes = 2;               // outputs of the up and of the gate projection, each
+  double gated_copy_bytes = 0;       // of the gate's activation, where it is not fused
+  double activation_copy_bytes = 0;  // of an activation without gate (squared ReLU)
+  double kept_head_bytes = 4;        // per token and head: fused attention's log-sum-exp
+  double score_bytes = 5;            // per score, where attention is not fused
+  double router_bytes = 8;           // per token and expert
+  double recompute_input_bytes = 2;  // a layer's input, where the whole layer is recomputed
+  bool keys_expanded = false;        // keys and values repeated to all query heads
+  bool hidden_dropout = false;       // both halves of a layer end in dropout: its masks are kept
+  bool quantised_linears_keep_input = false;  // bitsandbytes, though the weight is frozen
+  bool adapter_padding =
+      false;  // adapters of a joint QKV are padded by index_copy, which keeps its
+              // source
+  bool elementwise_recomputed = false;  // a compiler forms what only an adapter reads again
+  bool selective_by_operator = false;   // "selective" keeps every second matrix product
+  double work_share = 0;  // memory beside what is kept, while a layer's backward runs, over the
+                          // layer's own
+  double gathered_work_bytes =
+      0;  // the same per token and element of whole sequences, under tensor
+          // parallelism
+
+  double activation_factor = 1;  // measured over counted bytes of what layers keep
+
+  // The loss, bytes per logit by kernel: "plain", "fused", "native_fused", "chunked", "liger",
+  // "loss_parallel" (what "plain" becomes under tensor parallelism, where it is told).
+  std::string loss_kernel = "plain";
+  std::map<std::string, double> logit_bytes_of = {{"plain", 6}};
+  double loss_traffic_bytes = 12;  // per logit
+
+  // Buffers of communication.
+  double gather_windows = 2;          // FSDP: units whose whole parameters are there at once
+  double root_window_share = 1;       // FSDP: of embedding and head, what stays gathered
+  double buffer_bytes = 0;            // ZeRO: buckets, prefetched and live parameters
+  bool ddp_copies_gradients = false;  // DDP: buckets are copies of the gradients
+
   // Elementwise HBM traffic, bytes per token and element of width.
   double norm_forward_bytes = 8, norm_backward_bytes = 12;
   double residual_forward_bytes = 12, residual_backward_bytes = 4;
@@ -43,10 +86,9 @@ struct Stack {
   // Per element of the intermediate width.
   double gated_forward_bytes = 6, gated_backward_bytes = 10;
   double gelu_forward_bytes = 4, gelu_backward_bytes = 6;
-  double loss_traffic_bytes = 12;          // per logit
-  double gradient_accumulation_bytes = 8;  // per parameter and micro-batch
-  double memory_bound_factor = 1.3;        // measured over modelled time of memory-bound kernels
-  double attention_factor = 1.1;           // the same for attention kernels
+
+  double memory_bound_factor = 1.3;  // measured over modelled time of memory-bound kernels
+  double attention_factor = 1.1;     // the same for attention kernels
   // On top, on compute capability 9.x: kernels older than FlashAttention 3.
   double attention_factor_hopper = 1;
   double tp_communication_factor = 1.0;  // TP collectives in a step over nccl-tests
@@ -58,11 +100,27 @@ struct Stack {
   double layer_overhead_s = 0;  // host time per layer pass that the GPU waits for
   // Host time to enqueue one pass of a layer; hidden where the GPU takes longer.
   double host_per_layer_s = 0;
-  double runtime_bytes = 2e9;   // CUDA context, NCCL, workspaces: not the allocator's
-  double fragmentation = 0.03;  // reserved over allocated
+
+  double runtime_bytes = 1e9;          // of a process beside the allocator: context, libraries
+  double communicator_bytes = 1e9;     // the same of NCCL, where there is more than one GPU
+  double workspace_bytes = 0;          // of libraries, from the allocator
+  double fragmentation = 0.03;         // reserved over allocated, of memory that comes and goes
+  double expert_fragmentation = 0.07;  // the same with routed experts, whose sizes vary
+  double state_margin = 0;  // held beyond the counted state, over it (nvidia-smi figures)
+  double load_bytes = 0;  // per parameter of the whole model, beside the state, while it is loaded
+  double band_share = 0.1;  // 90 % of measured peaks lie so near, over what is allocated
+
   Provenance provenance = Provenance::kAssumed;
   std::string source;
   std::map<std::string, std::string> sources;  // by group of the file: "state", "kept", "loss", ...
+
+  // Derived from the above when a stack is read, for costs that want one figure: optimizer_bytes =
+  // master + moments; logit_bytes of the default kernel; kept_* per element of the hidden width, the
+  // queries', the keys' and the intermediate one, all trained and nothing recomputed.
+  double optimizer_bytes = 12;
+  double logit_bytes = 6;
+  double kept_hidden_bytes = 8, kept_q_bytes = 4, kept_kv_bytes = 4;
+  double kept_mlp_gated_bytes = 6, kept_mlp_bytes = 4;
 };
 
 // Reads "aurum.stack/1", strictly: every number is there, nothing has a default. E01xx for its
@@ -73,6 +131,11 @@ Json WriteStack(const Stack& stack);
 // Measured over modelled time of attention kernels of this stack on a device of that compute
 // capability.
 double AttentionFactor(const Stack& stack, double compute_capability);
+// Bytes per logit of one of the stack's loss kernels on tp GPUs; "" = the stack's own. Asking for a
+// kernel that the stack does not name is a programming error.
+double LogitBytes(const Stack& stack, const std::string& kernel, double tp);
+// Fills in the derived fields.
+void DeriveStack(Stack* stack);
 JsonDocument OpenStack(const std::string& name_or_file,
                        const std::string& data_root);  // E0240 unknown stack
 std::vector<std::string> StackCatalogue(const std::string& data_root);

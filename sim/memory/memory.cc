@@ -56,7 +56,7 @@ void Constants(const Scenario& s, const RankClass& c, ClassMemory* memory) {
   for (const ModuleShare& share : c.modules) {
     // Frozen and served weights are kept in the compute precision, whatever the stack trains in.
     Part(*memory, MemoryComponent::kWeights) +=
-        share.parameters * (share.trained ? stack.weight_bytes : BytesOf(s.plan.precision)) /
+        share.parameters * (share.trained ? stack.weight_bytes : BytesOf(StorageType(s.plan.precision))) /
         shard_weights;
     if (share.trained) {
       Part(*memory, MemoryComponent::kGradients) +=
@@ -80,7 +80,7 @@ void Constants(const Scenario& s, const RankClass& c, ClassMemory* memory) {
     // A receive buffer in each direction.
     const double shard = s.plan.sequence_parallel ? s.plan.tp : 1;
     Part(*memory, MemoryComponent::kCommunication) +=
-        2 * BytesOf(s.plan.precision) * s.sample.backbone_tokens *
+        2 * BytesOf(StorageType(s.plan.precision)) * s.sample.backbone_tokens *
         static_cast<double>(s.plan.micro_batch_size) * s.model->Backbone().hidden / shard;
   }
 }

@@ -87,6 +87,8 @@ struct Plan {
   int prefetch = 1;         // FSDP: units gathered ahead
   bool reshard_after_forward = true;
   Recompute recompute;
+  AttentionKernel attention = AttentionKernel::kStack;
+  std::string loss;  // of the stack's loss kernels; "": its default
   Offload offload;
   Precision precision = Precision::kBf16;
   OptimizerKind optimizer = OptimizerKind::kAdam;
@@ -104,18 +106,24 @@ struct Plan {
   std::int64_t micro_batches = 1;  // per replica and step: batch / (dp · micro_batch_size)
   int encoder_stages = 0;          // of kOwnRanks, before the backbone's
   PipelineShape Pipeline() const;  // of the backbone
+  int StageCount() const { return encoder_stages + pp; }
+  int Positions() const;  // pieces that the backbone's layers are cut into
+  std::int64_t EncoderMicroBatch(std::size_t module) const;  // samples at once
   // GPUs that gradients of dense parameters are reduced over, and states sharded over: cp · dp.
   int ReplicaRanks() const { return dp * cp; }
   // The same of routed experts: tp · cp · dp / (expert_tp · ep).
   int ExpertReplicas() const { return tp * cp * dp / (expert_tp * ep); }
 };
 
-// Reads the scenario's "plan" object and checks it against model, cluster and workload, in that order:
-//   E0311 tp does not divide the heads · E0312 tp·pp does not divide the GPUs · E0313 pp does not divide the layers
-//   E0314 the batch does not divide · E0316 an encoder's tp · E0318 not possible when generating · E0321 nothing to train
-//   E0323 tp does not divide the MLP
-// with exit code 4 (infeasible) and the remedy; warnings W13xx are appended.
+// "tp 8 · pp 4 · dp 2, micro-batch 1 × 64": the degrees that are not 1, the schedule where it matters.
+std::string DescribePlan(const Plan& plan);
+// "zero1, recompute selective, bf16": what is done to state and layers.
+std::string DescribeRecipe(const Plan& plan);
+
+// Reads the scenario's "plan" object and checks it against model, cluster, profile and workload:
+// E03xx (docs/diagnostics.md), with exit code 4 (infeasible) and the remedy; warnings W13xx are
+// appended.
 Plan ReadPlan(ObjectReader reader, const Model& model, const Cluster& cluster,
-              const Workload& workload, std::vector<Diagnostic>* warnings);
+              const Profile& profile, const Workload& workload, std::vector<Diagnostic>* warnings);
 
 }  // namespace aurum

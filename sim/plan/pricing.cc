@@ -24,22 +24,24 @@ std::vector<std::pair<int, int>> Pairs(const std::vector<RankGroup>& groups) {
 PlanPricer::PlanPricer(const Scenario& scenario, const LowerOptions& options, Program* program)
     : s_(scenario), options_(options), program_(*program) {
   ResolveCommScale();
-  AskForAlignment();
 }
 
 // Imposing a bus bandwidth scales every link alike. Scaling bandwidth by f is moving 1/f of the
 // bytes.
 void PlanPricer::ResolveCommScale() {
-  const GroupKind kind = s_.plan.dp > 1 ? GroupKind::kDp : GroupKind::kTp;
+  const auto stage = static_cast<std::size_t>(s_.plan.encoder_stages);
+  const bool replicas = s_.plan.ReplicaRanks() > 1;
+  const GroupKind kind = replicas ? GroupKind::kDp : GroupKind::kTp;
   constexpr double kProbe = 1 << 30;
   CollectiveOptions options = Options(GroupKind::kDp);
   options.want_pattern = false;
   double bandwidth = 0;
-  if (s_.plan.dp > 1 || s_.plan.tp > 1) {
-    bandwidth = PriceCollective(CollectiveKind::kAllReduce, kProbe, GroupsOfStage(s_.plan, 0, kind),
-                                *s_.cluster, *s_.profile, options)
-                    .bus_bandwidth_bytes_per_s;
-  } else if (s_.plan.pp > 1) {
+  if (replicas || s_.plan.tp > 1) {
+    bandwidth =
+        PriceCollective(CollectiveKind::kAllReduce, kProbe, GroupsOfStage(s_.plan, stage, kind),
+                        *s_.cluster, *s_.profile, options)
+            .bus_bandwidth_bytes_per_s;
+  } else if (s_.plan.StageCount() > 1) {
     const Asked probe{.transfer = true, .bytes = kProbe, .groups = GroupKind::kForward};
     bandwidth = kProbe / Cost(probe, GroupsOfStage(s_.plan, 0, GroupKind::kForward)).seconds;
   } else {
@@ -53,7 +55,8 @@ void PlanPricer::ResolveCommScale() {
 CollectiveOptions PlanPricer::Options(GroupKind groups) const {
   CollectiveOptions options;
   options.network_efficiency = s_.stack->network_efficiency;
-  options.intra_factor = groups == GroupKind::kTp ? s_.stack->tp_communication_factor : 1;
+  const bool inside = groups == GroupKind::kTp || groups == GroupKind::kExpertTp;
+  options.intra_factor = inside ? s_.stack->tp_communication_factor : 1;
   options.want_pattern = options_.traffic != Traffic::kNone;
   return options;
 }
@@ -64,7 +67,8 @@ CollectiveOptions PlanPricer::OptionsFor(const Asked& asked) const {
   options.sharp = s_.plan.in_network_reduction;
   CollectiveAlgorithm named = CollectiveAlgorithm::kAuto;
   if (asked.groups == GroupKind::kTp) named = s_.plan.tensor_parallel_algorithm;
-  if (asked.groups == GroupKind::kDp) named = s_.plan.data_parallel_algorithm;
+  if (asked.groups == GroupKind::kDp || asked.groups == GroupKind::kExpertDp)
+    named = s_.plan.data_parallel_algorithm;
   if (!asked.transfer && IsDefinedFor(named, asked.kind)) options.algorithm = named;
   return options;
 }
@@ -96,12 +100,12 @@ CommId PlanPricer::Ask(const Asked& asked) {
 
 CommId PlanPricer::Collective(CollectiveKind kind, double bytes, std::size_t stage,
                               GroupKind groups) {
-  const int ranks = groups == GroupKind::kTp ? s_.plan.tp : s_.plan.dp;
-  if (ranks < 2 || bytes <= 0) return kNoComm;
+  if (bytes <= 0 || GroupSize(s_.plan, stage, groups) < 2) return kNoComm;
   return Ask({.kind = kind, .bytes = bytes, .stage = stage, .groups = groups});
 }
 
 CommId PlanPricer::Transfer(double bytes, std::size_t stage, GroupKind direction) {
+  if (bytes <= 0) return kNoComm;
   return Ask({.transfer = true, .bytes = bytes, .stage = stage, .groups = direction});
 }
 
@@ -116,7 +120,8 @@ void PlanPricer::Settle() {
     for (std::size_t g = 0; g < classes.first_group[static_cast<int>(asked.groups)].size(); ++g)
       asked.longest_s = std::max(asked.longest_s, prices_[asked.first_price + g].seconds);
   }
-  program_.alignment.seconds_per_micro_batch = Seconds(align_forward_) + Seconds(align_backward_);
+  program_.alignment.seconds_per_micro_batch =
+      Seconds(alignment_.forward) + Seconds(alignment_.backward);
 }
 
 // False, and nothing is priced, where groups of one kind and stage cost differently: because some
@@ -264,78 +269,120 @@ void PlanPricer::PriceEachGroup() {
   program_.link_count = traffic.link_count();
 }
 
-// Tokens that encoders hand to the backbone. Naturally: with colocated_dp each tensor-parallel rank produced 1/tp of them.
-// Imposed: the stated share sits on the wrong replica and crosses the data-parallel group (or the tp group if there is no other).
-void PlanPricer::AskForAlignment() {
+// Tokens that encoders hand to the backbone. Naturally: with colocated_dp each rank of a replica
+// produced its share of them. Imposed: the stated share sits on the wrong replica and crosses the
+// data-parallel group (or the tp group if there is no other).
+PlanPricer::AlignmentCommunication PlanPricer::AskForAlignment(std::size_t stage) {
   Alignment& a = program_.alignment;
+  AlignmentCommunication asked;
   a.tokens_per_micro_batch =
       s_.sample.cross_modal_tokens * static_cast<double>(s_.plan.micro_batch_size);
-  if (a.tokens_per_micro_batch <= 0 || s_.model->task == ModelTask::kContrastive) return;
+  if (a.tokens_per_micro_batch <= 0 || s_.model->task == ModelTask::kContrastive) return asked;
   const double token_bytes = s_.model->Backbone().hidden * kValueBytes;
   bool colocated = false;
   bool backward = false;
   const std::vector<bool> flows = Training() ? ModulesWithBackward(*s_.model, s_.plan)
                                              : std::vector<bool>(s_.model->modules.size(), false);
+  const int shared = s_.plan.tp * s_.plan.cp;
   for (std::size_t i = 0; i + 1 < s_.model->modules.size(); ++i) {
     colocated =
-        colocated || (s_.plan.modules[i].placement == Placement::kColocatedDp && s_.plan.tp > 1);
+        colocated || (s_.plan.modules[i].placement == Placement::kColocatedDp && shared > 1);
     backward = backward || flows[i];
   }
-  const double natural = colocated ? 1.0 / s_.plan.tp : 1.0;
+  const double natural = colocated ? 1.0 / shared : 1.0;
   a.imposed = s_.what_if.align_ratio.has_value();
   a.ratio = s_.what_if.align_ratio.value_or(natural);
   a.bytes_per_micro_batch = (1 - a.ratio) * a.tokens_per_micro_batch * token_bytes;
-  if (a.bytes_per_micro_batch <= 0) return;
+  if (a.bytes_per_micro_batch <= 0) return asked;
   if (a.imposed) {
-    align_forward_ = Collective(CollectiveKind::kAllToAll, a.bytes_per_micro_batch, 0,
-                                s_.plan.dp > 1 ? GroupKind::kDp : GroupKind::kTp);
+    asked.forward = Collective(CollectiveKind::kAllToAll, a.bytes_per_micro_batch, stage,
+                               s_.plan.dp > 1 ? GroupKind::kDp : GroupKind::kTp);
+  } else if (s_.plan.tp == 1) {  // the ranks that share a sequence share its images
+    asked.forward =
+        Collective(CollectiveKind::kAllToAll, a.tokens_per_micro_batch * token_bytes / shared,
+                   stage, GroupKind::kCp);
   } else if (s_.plan.sequence_parallel) {
-    align_forward_ =
+    asked.forward =
         Collective(CollectiveKind::kAllToAll, a.tokens_per_micro_batch * token_bytes / s_.plan.tp,
-                   0, GroupKind::kTp);
+                   stage, GroupKind::kTp);
   } else {
-    align_forward_ = Collective(CollectiveKind::kAllGather, a.tokens_per_micro_batch * token_bytes,
-                                0, GroupKind::kTp);
+    asked.forward = Collective(CollectiveKind::kAllGather, a.tokens_per_micro_batch * token_bytes,
+                               stage, GroupKind::kTp);
   }
-  if (backward) align_backward_ = align_forward_;
+  if (backward) asked.backward = asked.forward;
+  if (alignment_.forward == kNoComm) alignment_ = asked;
+  return asked;
 }
 
-TpCollectives PlanPricer::TensorParallel(const Unit& unit, std::size_t stage) {
-  TpCollectives tp;
-  if (!unit.tp_collectives) return tp;
-  const bool backbone = unit.module + 1 == s_.model->modules.size();
-  if (backbone && s_.plan.sequence_parallel) {
-    tp.before = Collective(CollectiveKind::kAllGather, unit.tp_bytes, stage, GroupKind::kTp);
-    tp.after = Collective(CollectiveKind::kReduceScatter, unit.tp_bytes, stage, GroupKind::kTp);
-  } else {
-    tp.after = Collective(CollectiveKind::kAllReduce, unit.tp_bytes, stage, GroupKind::kTp);
+UnitCommunication PlanPricer::Inside(const Unit& unit, std::size_t stage) {
+  UnitCommunication of;
+  if (unit.tp_collectives) {
+    const bool backbone = unit.module + 1 == s_.model->modules.size();
+    if (backbone && s_.plan.sequence_parallel) {
+      of.tp_before = Collective(CollectiveKind::kAllGather, unit.tp_bytes, stage, GroupKind::kTp);
+      of.tp_after =
+          Collective(CollectiveKind::kReduceScatter, unit.tp_bytes, stage, GroupKind::kTp);
+    } else {
+      of.tp_after = Collective(CollectiveKind::kAllReduce, unit.tp_bytes, stage, GroupKind::kTp);
+    }
   }
-  return tp;
+  // Keys and values go around the ring; in backward their gradients go with them.
+  of.ring = Collective(CollectiveKind::kAllGather, unit.ring_bytes, stage, GroupKind::kCp);
+  if (of.ring != kNoComm)
+    of.ring_backward =
+        Collective(CollectiveKind::kAllGather, 2 * unit.ring_bytes, stage, GroupKind::kCp);
+  of.ulysses = Collective(CollectiveKind::kAllToAll, unit.ulysses_bytes / 2, stage, GroupKind::kCp);
+  of.dispatch = Collective(CollectiveKind::kAllToAll, unit.dispatch_bytes, stage, GroupKind::kEp);
+  of.combine = Collective(CollectiveKind::kAllToAll, unit.combine_bytes, stage, GroupKind::kEp);
+  of.expert_gather =
+      Collective(CollectiveKind::kAllGather, unit.expert_tp_bytes, stage, GroupKind::kExpertTp);
+  of.expert_reduce =
+      Collective(CollectiveKind::kReduceScatter, unit.expert_tp_bytes, stage, GroupKind::kExpertTp);
+  return of;
 }
 
-DpCollectives PlanPricer::DataParallel(const Unit& unit, std::size_t stage) {
-  DpCollectives dp;
-  if (!Training() || s_.plan.dp == 1 || unit.parameters <= 0) return dp;
-  const double gradients = unit.parameters * s_.stack->gradient_exchange_bytes;
-  const double weights = unit.parameters * s_.stack->parameter_exchange_bytes;
+void PlanPricer::AskForGathers(const Unit& unit, std::size_t stage, UnitCommunication* of) {
+  const Sharding sharding = s_.plan.sharding;
+  if (!Training() || sharding == Sharding::kDdp) return;
+  const bool all = sharding == Sharding::kFsdp || sharding == Sharding::kHsdp;
+  const double each = s_.stack->parameter_exchange_bytes;
+  const UnitParameters& p = unit.parameters;
+  double dense = all || unit.trained ? p.dense : 0, experts = all || unit.trained ? p.experts : 0;
+  // A base in few bits travels in few bits; its scales with it.
+  const double narrow = p.quantised > 0 ? BytesOf(s_.plan.adapter.base) / each : 1;
+  const double few = std::max(p.quantised - p.experts, 0.0);
+  dense = dense - few + few * narrow + p.adapters;
+  if (p.quantised > 0) experts *= narrow;
+  const GroupKind group = sharding == Sharding::kHsdp ? GroupKind::kShard : GroupKind::kDp;
+  of->gather = Collective(CollectiveKind::kAllGather, dense * each, stage, group);
+  of->gather_experts =
+      Collective(CollectiveKind::kAllGather, experts * each, stage, GroupKind::kExpertDp);
+}
+
+void PlanPricer::AskForReductions(double dense, double experts, std::size_t stage,
+                                  UnitCommunication* of) {
+  if (!Training()) return;
+  const double each = s_.stack->gradient_exchange_bytes;
+  const auto ask = [&](CollectiveKind kind, double parameters, GroupKind groups) {
+    return Collective(kind, parameters * each, stage, groups);
+  };
   switch (s_.plan.sharding) {
     case Sharding::kDdp:
-      if (unit.trained)
-        dp.reduce = Collective(CollectiveKind::kAllReduce, gradients, stage, GroupKind::kDp);
+      of->reduce = ask(CollectiveKind::kAllReduce, dense, GroupKind::kDp);
+      of->reduce_experts = ask(CollectiveKind::kAllReduce, experts, GroupKind::kExpertDp);
       break;
-    case Sharding::kZero1:
-      if (unit.trained) {
-        dp.reduce = Collective(CollectiveKind::kReduceScatter, gradients, stage, GroupKind::kDp);
-        dp.gather = Collective(CollectiveKind::kAllGather, weights, stage, GroupKind::kDp);
-      }
+    case Sharding::kHsdp: {
+      of->reduce = ask(CollectiveKind::kReduceScatter, dense, GroupKind::kShard);
+      const int shard = LayoutOf(s_.plan, stage).shard;
+      of->reduce_replicas = ask(CollectiveKind::kAllReduce, dense / shard, GroupKind::kReplica);
+      of->reduce_experts = ask(CollectiveKind::kReduceScatter, experts, GroupKind::kExpertDp);
       break;
-    case Sharding::kFsdp:
-      if (unit.trained)
-        dp.reduce = Collective(CollectiveKind::kReduceScatter, gradients, stage, GroupKind::kDp);
-      dp.gather = Collective(CollectiveKind::kAllGather, weights, stage, GroupKind::kDp);
+    }
+    default:
+      of->reduce = ask(CollectiveKind::kReduceScatter, dense, GroupKind::kDp);
+      of->reduce_experts = ask(CollectiveKind::kReduceScatter, experts, GroupKind::kExpertDp);
       break;
   }
-  return dp;
 }
 
 }  // namespace aurum

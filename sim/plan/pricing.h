@@ -29,14 +29,16 @@ struct Priced {
   std::shared_ptr<const ChunkProgram> chunks{};  // its steps, at the chunk level
 };
 
-// Collectives before and after each half of a layer under tensor parallelism.
-struct TpCollectives {
-  CommId before = kNoComm, after = kNoComm;
-};
-
-// What data parallelism does with one unit.
-struct DpCollectives {
-  CommId gather = kNoComm, reduce = kNoComm;
+// What one unit says to other GPUs.
+struct UnitCommunication {
+  CommId tp_before = kNoComm, tp_after = kNoComm;           // of a half under tensor parallelism
+  CommId ring = kNoComm, ring_backward = kNoComm;           // context parallelism
+  CommId ulysses = kNoComm;                                 // before and after attention
+  CommId dispatch = kNoComm, combine = kNoComm;             // expert parallelism
+  CommId expert_gather = kNoComm, expert_reduce = kNoComm;  // inside of an expert's group
+  // Data parallelism: of parameters before they are used, of gradients after they are made.
+  CommId gather = kNoComm, gather_experts = kNoComm;
+  CommId reduce = kNoComm, reduce_replicas = kNoComm, reduce_experts = kNoComm;
 };
 
 // Prices every communication of a plan once, on the GPUs that take part in it. First everything is
@@ -49,16 +51,23 @@ class PlanPricer {
   // that they use to its fabric.
   PlanPricer(const Scenario& scenario, const LowerOptions& options, Program* program);
 
-  TpCollectives TensorParallel(const Unit& unit, std::size_t stage);
-  DpCollectives DataParallel(const Unit& unit, std::size_t stage);
+  // Everything but data parallelism.
+  UnitCommunication Inside(const Unit& unit, std::size_t stage);
+  // The gathers of one unit's parameters.
+  void AskForGathers(const Unit& unit, std::size_t stage, UnitCommunication* of);
+  // The reductions of one bucket of gradients: parameters whose gradients are reduced together.
+  void AskForReductions(double dense, double experts, std::size_t stage, UnitCommunication* of);
   // One collective in nccl-tests' size convention, over the stage's groups of that kind; kNoComm
   // for groups of one and for no bytes.
   CommId Collective(CollectiveKind kind, double bytes, std::size_t stage, GroupKind groups);
   // From `stage` to the next, or to the one before; `bytes` per GPU.
   CommId Transfer(double bytes, std::size_t stage, GroupKind direction);
-  // Exchange of misaligned tokens before the backbone, and of their gradients after it.
-  CommId alignment_forward() const { return align_forward_; }
-  CommId alignment_backward() const { return align_backward_; }
+  // Exchange of misaligned tokens before the backbone, and of their gradients after it, on a stage
+  // where modalities meet.
+  struct AlignmentCommunication {
+    CommId forward = kNoComm, backward = kNoComm;
+  };
+  AlignmentCommunication AskForAlignment(std::size_t stage);
 
   void Settle();
 
@@ -86,7 +95,6 @@ class PlanPricer {
   bool Training() const { return s_.workload.task == Task::kTrain; }
   CommId Ask(const Asked& asked);
   void ResolveCommScale();
-  void AskForAlignment();
   CollectiveOptions Options(GroupKind groups) const;
   CollectiveOptions OptionsFor(const Asked& asked) const;
   // Of all `groups` at once: the slowest's, or each one's.
@@ -106,7 +114,7 @@ class PlanPricer {
   std::map<std::tuple<int, double, std::size_t, GroupKind>, CommId> known_;
   std::vector<Priced> prices_;
   std::vector<StageClasses> classes_;
-  CommId align_forward_ = kNoComm, align_backward_ = kNoComm;
+  AlignmentCommunication alignment_;  // of the first stage that has one
 };
 
 }  // namespace aurum

@@ -16,18 +16,24 @@ namespace aurum {
 // the executors all read it. One class stands for all ranks that behave alike: a whole pipeline
 // stage, unless a fault or the network makes a difference (rank_classes.h).
 
+// A stream of every rank, or of every group of one kind.
 enum class Lane : std::uint8_t {
-  kMain,
+  kMain,  // kernels
   kTp,
   kCp,
   kEp,
+  kExpertTp,
   kPpForward,
   kPpBackward,
+  kPpAround,
   kDp,
+  kExpertDp,
+  kShard,
+  kReplica,
   kAlign,
-  kHost
+  kHost,  // transfers to and from host memory
 };
-inline constexpr int kLanes = 9;
+inline constexpr int kLanes = 14;
 
 enum class OpKind : std::uint8_t {
   kHost,  // the host prepares the step

@@ -8,80 +8,33 @@ namespace {
 // Labels of edges.
 enum : std::uint32_t { kMemberOf = 1, kMember = 100 };
 
-int Width(const Plan& plan) { return plan.tp * plan.dp; }
-
-std::size_t GroupCount(const Plan& plan, std::size_t stage, GroupKind kind) {
-  switch (kind) {
-    case GroupKind::kTp:
-      return static_cast<std::size_t>(plan.dp);
-    case GroupKind::kDp:
-      return static_cast<std::size_t>(plan.tp);
-    case GroupKind::kForward:
-      return stage + 1 < static_cast<std::size_t>(plan.pp) ? static_cast<std::size_t>(Width(plan))
-                                                           : 0;
-    case GroupKind::kBackward:
-      return stage > 0 ? static_cast<std::size_t>(Width(plan)) : 0;
-  }
-  return 0;
-}
-
-// The group that a rank of the stage sends in; `local` counts within the stage.
-std::size_t GroupOf(const Plan& plan, GroupKind kind, int local) {
-  switch (kind) {
-    case GroupKind::kTp:
-      return static_cast<std::size_t>(local / plan.tp);
-    case GroupKind::kDp:
-      return static_cast<std::size_t>(local % plan.tp);
-    default:
-      return static_cast<std::size_t>(local);
-  }
-}
+// Base and width of a stage.
+int FirstGpu(const Plan& plan, std::size_t stage) { return LayoutOf(plan, stage).first_gpu; }
+int Width(const Plan& plan, std::size_t stage) { return LayoutOf(plan, stage).Width(); }
+std::size_t Stages(const Plan& plan) { return static_cast<std::size_t>(plan.StageCount()); }
 
 }  // namespace
 
-std::vector<RankGroup> GroupsOfStage(const Plan& plan, std::size_t stage, GroupKind kind) {
-  const int base = static_cast<int>(stage) * Width(plan);
-  std::vector<RankGroup> groups(GroupCount(plan, stage, kind));
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    const int at = static_cast<int>(g);
-    switch (kind) {
-      case GroupKind::kTp:
-        for (int t = 0; t < plan.tp; ++t) groups[g].push_back(base + at * plan.tp + t);
-        break;
-      case GroupKind::kDp:
-        for (int d = 0; d < plan.dp; ++d) groups[g].push_back(base + d * plan.tp + at);
-        break;
-      case GroupKind::kForward:
-        groups[g] = {base + at, base + at + Width(plan)};
-        break;
-      case GroupKind::kBackward:
-        groups[g] = {base + at, base + at - Width(plan)};
-        break;
-    }
-  }
-  return groups;
-}
-
 RankFolding::RankFolding(const Plan& plan, const std::vector<std::uint64_t>& rank_colour)
     : plan_(plan) {
-  const int width = Width(plan);
-  for (int gpu = 0; gpu < width * plan.pp; ++gpu) {
-    const auto stage = static_cast<std::uint64_t>(gpu / width);
-    graph_.AddVertex(stage + 1000003 * (rank_colour.empty()
-                                            ? 0
-                                            : rank_colour[static_cast<std::size_t>(gpu)] | 1));
+  for (std::size_t stage = 0; stage < Stages(plan); ++stage) {
+    const int first = FirstGpu(plan, stage);
+    for (int gpu = first; gpu < first + Width(plan, stage); ++gpu) {
+      graph_.AddVertex(stage + 1000003 * (rank_colour.empty()
+                                              ? 0
+                                              : rank_colour[static_cast<std::size_t>(gpu)] | 1));
+    }
   }
-  for (std::size_t stage = 0; stage < static_cast<std::size_t>(plan.pp); ++stage) {
+  for (std::size_t stage = 0; stage < Stages(plan); ++stage) {
     for (int k = 0; k < kGroupKinds; ++k) {
       const auto kind = static_cast<GroupKind>(k);
       first_group_.push_back(static_cast<ColouredGraph::VertexId>(graph_.vertex_count()));
-      const bool pair = kind == GroupKind::kForward || kind == GroupKind::kBackward;
       for (const RankGroup& group : GroupsOfStage(plan, stage, kind)) {
         const auto vertex = graph_.AddVertex(0x6a09e667f3bcc908ULL + static_cast<std::uint64_t>(k));
         for (std::size_t i = 0; i < group.size(); ++i) {
           // All members of a collective wait for each other, wherever they stand; what the place in
           // the ring makes different are the flows, which the caller adds. A pair has two ends.
-          const std::uint32_t place = pair ? static_cast<std::uint32_t>(i) : 0;
+          const std::uint32_t place = IsPair(kind) && i > 0 ? 1 : 0;
           const auto rank = static_cast<ColouredGraph::VertexId>(group[i]);
           graph_.AddEdge(rank, vertex, kMemberOf + static_cast<std::uint32_t>(k) * 2 + place);
           graph_.AddEdge(vertex, rank, kMember + place);
@@ -104,8 +57,8 @@ template <typename RankNumber, typename GroupNumber>
 StageClasses Collect(const Plan& plan, std::size_t stage, RankNumber rank_number,
                      GroupNumber group_number) {
   StageClasses classes;
-  const int width = Width(plan);
-  const int base = static_cast<int>(stage) * width;
+  const int width = Width(plan, stage);
+  const int base = FirstGpu(plan, stage);
   std::vector<std::pair<std::uint32_t, int>> ranks;  // (number, local rank)
   for (int local = 0; local < width; ++local) ranks.emplace_back(rank_number(base + local), local);
   std::stable_sort(ranks.begin(), ranks.end(),
@@ -154,7 +107,7 @@ StageClasses Collect(const Plan& plan, std::size_t stage, RankNumber rank_number
     std::sort(classes.first_group[k].begin(), classes.first_group[k].end());
     for (const int rank : classes.rank) {
       const std::uint32_t number =
-          group_number(kind, static_cast<std::uint32_t>(GroupOf(plan, kind, rank - base)));
+          group_number(kind, static_cast<std::uint32_t>(GroupOf(plan, stage, kind, rank - base)));
       const auto found = std::lower_bound(
           by_number.begin(), by_number.end(), number,
           [](const auto& entry, std::uint32_t wanted) { return entry.first < wanted; });
@@ -167,21 +120,33 @@ StageClasses Collect(const Plan& plan, std::size_t stage, RankNumber rank_number
   return classes;
 }
 
-// The partner of a class's first rank in the next stage, looked up among that stage's classes.
+// The partners of a class's first rank, looked up among the classes of their stage.
 template <typename RankNumber>
 void Connect(const Plan& plan, RankNumber rank_number, std::vector<StageClasses>* stages) {
-  for (std::size_t s = 0; s + 1 < stages->size(); ++s) {
-    const StageClasses& there = (*stages)[s + 1];
-    std::vector<std::pair<std::uint32_t, std::uint32_t>> classes;  // (number, class)
-    for (std::uint32_t c = 0; c < there.rank.size(); ++c)
-      classes.emplace_back(rank_number(there.rank[c]), c);
-    std::sort(classes.begin(), classes.end());
-    for (const int rank : (*stages)[s].rank) {
-      const std::uint32_t number = rank_number(rank + Width(plan));
-      const auto found = std::lower_bound(
-          classes.begin(), classes.end(), number,
-          [](const auto& entry, std::uint32_t wanted) { return entry.first < wanted; });
-      (*stages)[s].next.push_back(found->second);
+  for (std::size_t s = 0; s < stages->size(); ++s) {
+    for (const GroupKind kind : {GroupKind::kForward, GroupKind::kBackward, GroupKind::kAround}) {
+      const auto neighbour = NeighbourOf(plan, s, kind);
+      if (!neighbour) continue;
+      const StageClasses& there = (*stages)[*neighbour];
+      std::vector<std::pair<std::uint32_t, std::uint32_t>> classes;  // (number, class)
+      for (std::uint32_t c = 0; c < there.rank.size(); ++c)
+        classes.emplace_back(rank_number(there.rank[c]), c);
+      std::sort(classes.begin(), classes.end());
+      const std::vector<RankGroup> groups = GroupsOfStage(plan, s, kind);
+      auto& partners = (*stages)[s].partners[static_cast<std::size_t>(kind)];
+      for (std::uint32_t c = 0; c < (*stages)[s].rank.size(); ++c) {
+        const RankGroup& group =
+            groups[static_cast<std::size_t>((*stages)[s].rank[c] - FirstGpu(plan, s))];
+        for (std::size_t i = 1; i < group.size(); ++i) {
+          const std::uint32_t number = rank_number(group[i]);
+          const auto found = std::lower_bound(
+              classes.begin(), classes.end(), number,
+              [](const auto& entry, std::uint32_t wanted) { return entry.first < wanted; });
+          partners.emplace_back(c, found->second);
+        }
+      }
+      std::sort(partners.begin(), partners.end());
+      partners.erase(std::unique(partners.begin(), partners.end()), partners.end());
     }
   }
 }
@@ -193,7 +158,7 @@ std::vector<StageClasses> RankFolding::Classes(const Refinement& refinement) con
   const auto rank_number = [&](int gpu) {
     return refinement.class_of[static_cast<std::size_t>(gpu)];
   };
-  for (std::size_t stage = 0; stage < static_cast<std::size_t>(plan_.pp); ++stage) {
+  for (std::size_t stage = 0; stage < Stages(plan_); ++stage) {
     stages.push_back(Collect(plan_, stage, rank_number, [&](GroupKind kind, std::uint32_t group) {
       return refinement.class_of[GroupVertex(stage, kind, group)];
     }));
@@ -203,19 +168,20 @@ std::vector<StageClasses> RankFolding::Classes(const Refinement& refinement) con
 }
 
 std::vector<StageClasses> OneClassPerStage(const Plan& plan) {
-  std::vector<StageClasses> stages(static_cast<std::size_t>(plan.pp));
+  std::vector<StageClasses> stages(Stages(plan));
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
     StageClasses& classes = stages[stage];
-    classes.rank = {static_cast<int>(stage) * Width(plan)};
-    classes.count = {Width(plan)};
+    classes.rank = {FirstGpu(plan, stage)};
+    classes.count = {Width(plan, stage)};
     for (int k = 0; k < kGroupKinds; ++k) {
-      if (GroupCount(plan, stage, static_cast<GroupKind>(k)) == 0) continue;
+      const auto kind = static_cast<GroupKind>(k);
+      const std::size_t groups = GroupCount(plan, stage, kind);
+      if (groups == 0) continue;
       classes.group_of[k] = {0};
       classes.first_group[k] = {0};
-      classes.group_count[k] = {
-          static_cast<std::uint32_t>(GroupCount(plan, stage, static_cast<GroupKind>(k)))};
+      classes.group_count[k] = {static_cast<std::uint32_t>(groups)};
+      if (IsPair(kind)) classes.partners[k] = {{0, 0}};
     }
-    if (stage + 1 < stages.size()) classes.next = {0};
   }
   return stages;
 }
@@ -223,7 +189,7 @@ std::vector<StageClasses> OneClassPerStage(const Plan& plan) {
 std::vector<StageClasses> OneClassPerRank(const Plan& plan) {
   std::vector<StageClasses> stages;
   const auto rank_number = [](int gpu) { return static_cast<std::uint32_t>(gpu); };
-  for (std::size_t stage = 0; stage < static_cast<std::size_t>(plan.pp); ++stage) {
+  for (std::size_t stage = 0; stage < Stages(plan); ++stage) {
     stages.push_back(
         Collect(plan, stage, rank_number, [](GroupKind, std::uint32_t group) { return group; }));
   }

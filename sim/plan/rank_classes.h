@@ -2,22 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
-#include "sim/collectives/collective.h"
 #include "sim/network/fold.h"
-#include "sim/plan/plan.h"
+#include "sim/plan/rank_groups.h"
 
 namespace aurum {
-
-// The groups that ranks of a plan form. Ranks count tensor parallel first, then data parallel, then
-// pipeline. A pair of neighbouring stages is a group of two, the sender first.
-enum class GroupKind : std::uint8_t { kTp, kDp, kForward, kBackward };
-inline constexpr int kGroupKinds = 4;
-
-// All groups of one kind of one stage, GPU ids. kForward: to the next stage; kBackward: to the one
-// before; empty where there is none.
-std::vector<RankGroup> GroupsOfStage(const Plan& plan, std::size_t stage, GroupKind kind);
 
 // The classes of one stage: ranks that behave alike, and groups that do.
 struct StageClasses {
@@ -29,8 +20,8 @@ struct StageClasses {
   std::vector<std::uint32_t> group_of[kGroupKinds];
   std::vector<std::uint32_t> first_group[kGroupKinds];
   std::vector<std::uint32_t> group_count[kGroupKinds];
-  // By rank class: the class of its partner in the next stage.
-  std::vector<std::uint32_t> next;
+  // By kind of pairs: (class here, class of a partner there), every two that meet.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> partners[kGroupKinds];
 };
 
 // What tells the ranks of a plan apart, as a coloured graph: ranks by stage and by own colour,

@@ -16,6 +16,29 @@ std::string NameOf(const StageClasses& classes, std::size_t stage, std::size_t c
   return name + ", GPU " + std::to_string(classes.rank[c]);
 }
 
+// "vision, connector, backbone layers 0-15"
+std::string LayersOf(const Scenario& s, const StageUnits& stage) {
+  std::string text;
+  const auto name = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+  const std::size_t backbone = s.model->modules.size() - 1;
+  std::vector<bool> named(backbone, false);
+  const auto modules = [&](const Chunk& chunk) {
+    for (const Unit& unit : chunk.units) {
+      if (unit.module == backbone || named[unit.module]) continue;
+      named[unit.module] = true;
+      name(s.model->modules[unit.module].name);
+    }
+  };
+  for (const Chunk& chunk : stage.chunks) modules(chunk);
+  modules(stage.bubbles);
+  for (const Chunk& chunk : stage.chunks) {
+    if (chunk.last_layer < chunk.first_layer) continue;
+    name(s.model->Backbone().name + " layers " + std::to_string(chunk.first_layer) + "-" +
+         std::to_string(chunk.last_layer));
+  }
+  return text;
+}
+
 }  // namespace
 
 double SecondsFor(const PlanPricer& pricer, std::size_t stage, std::size_t c, CommId comm) {
@@ -24,20 +47,51 @@ double SecondsFor(const PlanPricer& pricer, std::size_t stage, std::size_t c, Co
   return pricer.Price(comm, pricer.Classes(stage).group_of[kind][c]).seconds;
 }
 
-double OptimizerSeconds(const Scenario& s, const Stage& stage) {
+namespace {
+
+// Ranks among which the optimizer's states are sharded.
+struct Shards {
+  double dense = 1, experts = 1;
+};
+Shards ShardsOf(const Scenario& s, std::size_t stage) {
+  const StageLayout layout = LayoutOf(s.plan, stage);
+  Shards shards;
+  if (s.plan.sharding == Sharding::kDdp) return shards;
+  shards.dense = s.plan.sharding == Sharding::kHsdp ? layout.shard : layout.cp * layout.dp;
+  shards.experts = layout.ExpertsApart()
+                       ? static_cast<double>(layout.Width()) / (layout.expert_tp * layout.ep)
+                       : shards.dense;
+  return shards;
+}
+
+}  // namespace
+
+double OptimizedParameters(const Scenario& s, const StageUnits& stage, std::size_t number) {
   if (s.workload.task != Task::kTrain) return 0;
+  const Shards shards = ShardsOf(s, number);
   double optimized = 0;
-  for (const Unit& unit : stage.units) {
-    if (unit.trained) optimized += unit.parameters;
-  }
+  const auto add = [&](const Chunk& chunk) {
+    for (const Unit& unit : chunk.units) {
+      const UnitParameters& p = unit.parameters;
+      optimized += ((unit.trained ? p.dense : 0) + p.adapters) / shards.dense;
+      if (unit.trained) optimized += p.experts / shards.experts;
+    }
+  };
+  for (const Chunk& chunk : stage.chunks) add(chunk);
+  add(stage.bubbles);
+  return optimized;
+}
+
+double OptimizerSeconds(const Scenario& s, const StageUnits& stage, std::size_t number) {
+  const double optimized = OptimizedParameters(s, stage, number) * (1 - s.plan.offload.optimizer);
   if (optimized <= 0) return 0;
-  const double shards = s.plan.sharding == Sharding::kDdp ? 1 : s.plan.dp;
-  return s.profile->MemoryBoundSeconds(optimized / shards * s.stack->optimizer_traffic_bytes) *
+  return s.profile->MemoryBoundSeconds(optimized * s.stack->optimizer_traffic_bytes) *
          s.stack->memory_bound_factor;
 }
 
-RankClass MakeRankClass(const Scenario& s, const Stage& st, std::size_t number, std::size_t index,
-                        const PlanPricer& pricer, const StageCommunication& communication) {
+RankClass MakeRankClass(const Scenario& s, const StageUnits& st, std::size_t number,
+                        std::size_t index, const PlanPricer& pricer,
+                        const StageCommunication& communication) {
   const bool training = s.workload.task == Task::kTrain;
   const Plan& plan = s.plan;
   const StageClasses& classes = pricer.Classes(number);
@@ -50,62 +104,75 @@ RankClass MakeRankClass(const Scenario& s, const Stage& st, std::size_t number, 
   if (!s.faults.gpu_slowdown.empty())
     c.slowdown = s.faults.gpu_slowdown[static_cast<std::size_t>(c.first_gpu)];
   c.modules.resize(s.model->modules.size());
+  c.layers = LayersOf(s, st);
 
-  if (number == 0) {
-    for (std::size_t i = 0; i + 1 < s.model->modules.size(); ++i)
-      c.layers += s.model->modules[i].name + ", ";
-  }
-  c.layers += s.model->Backbone().name + " layers " + std::to_string(st.first_layer) + "-" +
-              std::to_string(st.last_layer);
   const auto seconds_for = [&](CommId comm) { return SecondsFor(pricer, number, index, comm); };
-  for (std::size_t i = 0; i < st.units.size(); ++i) {
-    const Unit& unit = st.units[i];
-    ModuleShare& share = c.modules[unit.module];
-    share.parameters += unit.parameters;
-    share.largest_unit = std::max(share.largest_unit, unit.parameters);
-    share.trained = unit.trained;
-    const TpCollectives& tp = communication.tp[i];
-    const DpCollectives& dp = communication.dp[i];
-    const double halves = unit.has_second ? 2 : 1;
-    const double tp_after = seconds_for(tp.after);
-    const double tp_pass = halves * (seconds_for(tp.before) + tp_after);
-    share.forward_s += unit.first.forward.Seconds() + unit.second.forward.Seconds();
-    share.forward_flops += unit.first.forward.flops + unit.second.forward.flops;
-    share.flops += unit.first.forward.flops + unit.second.forward.flops;
-    share.tp_s += tp_pass;
-    share.kv_cache_bytes +=
-        unit.kv_cache_bytes *
-        (s.sample.backbone_tokens + static_cast<double>(s.workload.new_tokens)) *
-        static_cast<double>(plan.micro_batch_size) *
-        (unit.module + 1 == s.model->modules.size() ? 1 : 0) * (training ? 0 : 1);
-    if (unit.backward) {
-      KernelCost gradient = unit.first.input_gradient + unit.second.input_gradient;
-      if (unit.trained) gradient += unit.first.weight_gradient + unit.second.weight_gradient;
-      share.backward_s += gradient.Seconds();
-      share.flops += gradient.flops;
-      share.tp_s += tp_pass;
-      if (plan.recompute == Recompute::kFull && unit.layer != nullptr) {
-        share.backward_s += unit.first.forward.Seconds() + unit.second.forward.Seconds();
-        share.tp_s += tp_pass - tp_after;
-      } else if (plan.recompute == Recompute::kSelective) {
-        share.backward_s +=
-            unit.first.attention_core.Seconds() + unit.second.attention_core.Seconds();
+  const auto bytes_of = [&](CommId comm) { return comm == kNoComm ? 0 : pricer.Bytes(comm); };
+  const bool fsdp = plan.sharding == Sharding::kFsdp || plan.sharding == Sharding::kHsdp;
+  const auto rounds = static_cast<double>(plan.micro_batches);
+  const auto add = [&](const Chunk& chunk, const ChunkCommunication& said, double share_of_batch) {
+    for (std::size_t i = 0; i < chunk.units.size(); ++i) {
+      const Unit& unit = chunk.units[i];
+      const UnitCommunication& of = said.units[i];
+      ModuleShare& share = c.modules[unit.module];
+      const UnitParameters& p = unit.parameters;
+      share.parameters += p.dense;
+      share.expert_parameters += p.experts;
+      share.adapter_parameters += p.adapters;
+      share.quantised_parameters += p.quantised;
+      share.embedding_parameters += p.embedding;
+      share.largest_unit = std::max(share.largest_unit, unit.AllParameters());
+      if (unit.layer != nullptr)
+        share.largest_layer = std::max(share.largest_layer, unit.AllParameters());
+      share.largest_matrix = std::max(share.largest_matrix, p.largest_matrix);
+      share.trained = unit.trained;
+      // Of one micro-batch of the backbone.
+      const double times = share_of_batch * unit.pieces / unit.every;
+      const double tp_after = seconds_for(of.tp_after);
+      const double half = seconds_for(of.tp_before) + tp_after;
+      const double tp_pass = half * ((unit.tp_collectives ? 1 : 0) +
+                                     (unit.has_second && unit.tp_collectives_second ? 1 : 0));
+      const KernelCost forward = unit.Forward();
+      share.forward_s += forward.Seconds() * times;
+      share.forward_flops += forward.flops * times;
+      share.flops += forward.flops * times;
+      share.tp_s += tp_pass * times;
+      share.kv_cache_bytes +=
+          unit.kv_cache_bytes *
+          (s.sample.backbone_tokens + static_cast<double>(s.workload.new_tokens)) *
+          static_cast<double>(plan.micro_batch_size) *
+          (unit.module + 1 == s.model->modules.size() ? 1 : 0) * (training ? 0 : 1);
+      if (unit.backward) {
+        const KernelCost gradient = unit.Backward();
+        const KernelCost again = unit.first.again + unit.shared.again + unit.second.again;
+        share.backward_s += (gradient.Seconds() + again.Seconds()) * times;
+        share.flops += gradient.flops * times;
+        share.tp_s += tp_pass * times;
+        if (unit.recomputed) {
+          share.backward_s += forward.Seconds() * times;
+          share.tp_s += (tp_pass - (unit.tp_collectives_second ? tp_after : 0)) * times;
+        }
       }
+      const double reduced = fsdp || plan.sharding == Sharding::kZero2 ? rounds : 1;
+      for (const CommId comm : {of.reduce, of.reduce_replicas, of.reduce_experts}) {
+        share.gradient_bytes += bytes_of(comm) * reduced;
+        share.gradient_s += seconds_for(comm) * reduced;
+      }
+      const bool twice = unit.backward && plan.reshard_after_forward;
+      const double gathers = fsdp ? rounds * (twice ? 2 : 1) : 1;
+      share.gather_s += (seconds_for(of.gather) + seconds_for(of.gather_experts)) * gathers;
     }
-    const double rounds =
-        plan.sharding == Sharding::kFsdp ? static_cast<double>(plan.micro_batches) : 1;
-    const auto bytes_of = [&](CommId comm) { return comm == kNoComm ? 0 : pricer.Bytes(comm); };
-    share.gradient_bytes += bytes_of(dp.reduce) * rounds;
-    share.gradient_s += seconds_for(dp.reduce) * rounds;
-    const double gathers = plan.sharding == Sharding::kFsdp ? rounds * (unit.backward ? 2 : 1) : 1;
-    share.gather_s += seconds_for(dp.gather) * gathers;
-  }
-  c.optimizer_s = OptimizerSeconds(s, st) * c.slowdown;
+  };
+  for (std::size_t k = 0; k < st.chunks.size(); ++k)
+    add(st.chunks[k], communication.chunks[k], plan.schedule == ScheduleKind::kDualPipe ? 0.5 : 1);
+  add(st.bubbles, communication.bubbles, 1.0 / plan.pp);
+  c.optimizer_s = OptimizerSeconds(s, st, number) * c.slowdown;
   for (ModuleShare& share : c.modules) {
     share.forward_s *= c.slowdown;
     share.backward_s *= c.slowdown;
   }
-  c.transfer_s = 2 * seconds_for(communication.send_forward);
+  for (const ChunkCommunication& chunk : communication.chunks)
+    c.transfer_s += 2 * seconds_for(chunk.send_forward);
   return c;
 }
 

@@ -9,11 +9,16 @@
 
 namespace aurum {
 
-// What one stage says to itself and its neighbours: by unit, and between stages.
-struct StageCommunication {
-  std::vector<TpCollectives> tp;
-  std::vector<DpCollectives> dp;
+// What one chunk says to other GPUs: by unit, and to its neighbours.
+struct ChunkCommunication {
+  std::vector<UnitCommunication> units;
+  PlanPricer::AlignmentCommunication alignment;
   CommId send_forward = kNoComm, send_backward = kNoComm;
+  bool ends = false;  // the model ends here: backward begins where forward ended
+};
+struct StageCommunication {
+  std::vector<ChunkCommunication> chunks;
+  ChunkCommunication bubbles;
   CommId decode_reduce = kNoComm;  // after each half of a layer, per new token
 };
 
@@ -21,10 +26,13 @@ struct StageCommunication {
 double SecondsFor(const PlanPricer& pricer, std::size_t stage, std::size_t c, CommId comm);
 
 // The optimizer of one GPU of the stage at full speed, s.
-double OptimizerSeconds(const Scenario& scenario, const Stage& stage);
+// Of it, only what stays on the GPU.
+double OptimizerSeconds(const Scenario& scenario, const StageUnits& stage, std::size_t number);
+// Parameters of one GPU whose optimizer states it keeps, on itself or on its host.
+double OptimizedParameters(const Scenario& scenario, const StageUnits& stage, std::size_t number);
 
 // Rank class `c` of a stage: who it is, and what each module leaves on one of its GPUs.
-RankClass MakeRankClass(const Scenario& scenario, const Stage& stage, std::size_t number,
+RankClass MakeRankClass(const Scenario& scenario, const StageUnits& stage, std::size_t number,
                         std::size_t c, const PlanPricer& pricer,
                         const StageCommunication& communication);
 

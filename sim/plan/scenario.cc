@@ -56,6 +56,11 @@ void InputCache::AddCluster(const std::string& name, const JsonDocument& documen
 
 namespace {
 
+// Softmax and its input, without dropout (Korthikanti et al. 2022).
+constexpr double kUnfusedScoreBytes = 4;
+// FlashAttention 2 against the kernels that the tables measured on Hopper, in time (step-time study).
+constexpr double kFlash2OnHopper = 1.5;
+
 // An error about a name gets the place where the scenario names it.
 template <typename Action>
 auto AtKey(const ObjectReader& reader, std::string_view key, Action action) {
@@ -66,6 +71,26 @@ auto AtKey(const ObjectReader& reader, std::string_view key, Action action) {
     if (!d.where.file.empty()) throw;  // the error lies inside of the named file
     reader.Fail(d.code, key, d.message, d.help, d.note, error.exit_code());
   }
+}
+
+// The stack with what the plan chooses of it: the attention kernel, the loss kernel.
+std::shared_ptr<const Stack> StackOfPlan(const Scenario& s, const ObjectReader& plan) {
+  const auto& kernels = s.stack->logit_bytes_of;
+  if (!s.plan.loss.empty() && !kernels.contains(s.plan.loss)) {
+    std::string known;
+    for (const auto& [name, bytes] : kernels) known += (known.empty() ? "" : ", ") + name;
+    plan.Fail(386, "loss", "stack '" + s.stack->name + "' has no loss kernel '" + s.plan.loss + "'",
+              "loss kernels of this stack: " + known);
+  }
+  if (s.plan.attention == AttentionKernel::kStack) return s.stack;
+  auto stack = std::make_shared<Stack>(*s.stack);
+  stack->fused_attention = s.plan.attention != AttentionKernel::kUnfused;
+  if (s.plan.attention == AttentionKernel::kUnfused && stack->score_bytes == 0)
+    stack->score_bytes = kUnfusedScoreBytes;
+  if (s.plan.attention == AttentionKernel::kFlash2)
+    stack->attention_factor_hopper = kFlash2OnHopper;
+  if (s.plan.attention == AttentionKernel::kFlash3) stack->attention_factor_hopper = 1;
+  return stack;
 }
 
 }  // namespace
@@ -161,7 +186,8 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
   if (auto goodput = reader.ObjectIf("goodput")) scenario.goodput = ReadGoodput(*goodput);
   if (reader.Has("plan")) {
     scenario.plan = ReadPlan(reader.Object("plan"), *scenario.model, *scenario.cluster,
-                             scenario.workload, &scenario.warnings);
+                             *scenario.profile, scenario.workload, &scenario.warnings);
+    scenario.stack = StackOfPlan(scenario, reader.Object("plan"));
   } else {
     reader.Fail(102, "", "missing key 'plan'",
                 "an empty plan {} is data-parallel over all GPUs with ZeRO-1");

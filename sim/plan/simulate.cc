@@ -17,6 +17,12 @@ GapCause CommunicationCause(const OpInfo& info) {
       return GapCause::kDpReduce;
     case OpKind::kAlignment:
       return GapCause::kAlignment;
+    case OpKind::kContextCollective:
+      return GapCause::kCp;
+    case OpKind::kExpertCollective:
+      return GapCause::kEp;
+    case OpKind::kHostTransfer:
+      return GapCause::kHost;
     default:
       return GapCause::kPpTransfer;
   }
@@ -108,6 +114,15 @@ void AddGap(const Gap& gap, TimeBreakdown* time) {
   switch (gap.cause) {
     case GapCause::kTp:
       time->tp_s += seconds;
+      break;
+    case GapCause::kCp:
+      time->cp_s += seconds;
+      break;
+    case GapCause::kEp:
+      time->ep_s += seconds;
+      break;
+    case GapCause::kHost:
+      time->host_s += seconds;
       break;
     case GapCause::kDpGather:
       time->dp_gather_s += seconds;
@@ -211,7 +226,8 @@ Outcome Simulate(const Program& program, Level level, double epsilon) {
       outcome.gaps[c].push_back({busy_until[c], schedule.makespan, GapCause::kPpCooldown, -1});
     TimeBreakdown& time = outcome.time[c];
     for (const Gap& gap : outcome.gaps[c]) AddGap(gap, &time);
-    time.exposed_comm_s = time.tp_s + time.dp_gather_s + time.dp_reduce_s + time.pp_transfer_s;
+    time.exposed_comm_s = time.tp_s + time.dp_gather_s + time.dp_reduce_s + time.pp_transfer_s +
+                          time.cp_s + time.ep_s + time.host_s;
     time.bubble_s = time.pp_warmup_s + time.pp_cooldown_s + time.pp_other_s;
     if (time.compute_s > most * (1 + 1e-9)) {
       most = time.compute_s;

@@ -37,6 +37,7 @@ struct TimeBreakdown {
   double optimizer_s = 0;
   // Of exposed_comm_s and bubble_s, by the names of Optimus (USENIX ATC 2025).
   double dp_gather_s = 0, dp_reduce_s = 0, tp_s = 0, pp_transfer_s = 0;
+  double cp_s = 0, ep_s = 0, host_s = 0;  // context and expert parallelism, offload
   double pp_warmup_s = 0, pp_cooldown_s = 0, pp_other_s = 0;
   double Sum() const {
     return compute_s + exposed_comm_s + bubble_s + straggler_wait_s + alignment_wait_s +
@@ -47,6 +48,9 @@ struct TimeBreakdown {
 // A stretch of the compute stream without an op, and why.
 enum class GapCause {
   kTp,
+  kCp,
+  kEp,
+  kHost,
   kDpGather,
   kDpReduce,
   kPpTransfer,

@@ -9,13 +9,49 @@
 
 namespace aurum {
 
+namespace {
+
+// Whose streams a lane is made of; nothing: every rank's.
+std::optional<GroupKind> GroupsOf(Lane lane) {
+  switch (lane) {
+    case Lane::kTp:
+      return GroupKind::kTp;
+    case Lane::kCp:
+      return GroupKind::kCp;
+    case Lane::kEp:
+      return GroupKind::kEp;
+    case Lane::kExpertTp:
+      return GroupKind::kExpertTp;
+    case Lane::kPpForward:
+      return GroupKind::kForward;
+    case Lane::kPpBackward:
+      return GroupKind::kBackward;
+    case Lane::kPpAround:
+      return GroupKind::kAround;
+    case Lane::kDp:
+      return GroupKind::kDp;
+    case Lane::kExpertDp:
+      return GroupKind::kExpertDp;
+    case Lane::kShard:
+      return GroupKind::kShard;
+    case Lane::kReplica:
+      return GroupKind::kReplica;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
 void Waves::AddStage(std::uint32_t first_class) {
   const std::size_t stage = first_class_.size();
   first_class_.push_back(first_class);
-  const std::size_t tp = CountOf(stage, GroupKind::kTp);
-  const std::size_t dp = CountOf(stage, GroupKind::kDp);
-  const std::size_t ranks = CountOf(stage, {});
-  for (const std::size_t count : {ranks, tp, ranks, ranks, dp, std::max(tp, dp)}) {
+  for (int lane = 0; lane < kLanes; ++lane) {
+    std::size_t count = CountOf(stage, GroupsOf(static_cast<Lane>(lane)));
+    if (static_cast<Lane>(lane) == Lane::kAlign) {  // of whichever groups exchange tokens
+      count = std::max({CountOf(stage, GroupKind::kTp), CountOf(stage, GroupKind::kDp),
+                        CountOf(stage, GroupKind::kCp)});
+    }
     first_stream_.push_back(static_cast<StreamId>(program_.graph.stream_count()));
     for (std::size_t i = 0; i < count; ++i) program_.graph.AddStream();
   }
@@ -55,88 +91,88 @@ StreamId Waves::Stream(std::size_t stage, Lane lane, std::size_t index) const {
          static_cast<StreamId>(index);
 }
 
-OpInfo& Waves::NewInfo(std::size_t stage, Lane lane, OpKind kind, std::int32_t micro_batch,
-                       std::size_t rank_class) {
-  OpInfo info;
+OpInfo& Waves::NewInfo(std::size_t stage, Lane lane, const OpInfo& kind, std::size_t rank_class) {
+  OpInfo info = kind;
   info.rank_class = first_class_[stage] + static_cast<std::uint32_t>(rank_class);
   info.lane = lane;
-  info.kind = kind;
-  info.micro_batch = micro_batch;
   info.instances = static_cast<std::uint32_t>(pricer_.Classes(stage).count[rank_class]);
   program_.info.push_back(info);
   return program_.info.back();
 }
 
-OpInfo& Waves::NewInfo(const Communication& of, std::size_t group_class) {
-  const auto groups = static_cast<std::size_t>(pricer_.Groups(of.comm));
-  OpInfo& info =
-      NewInfo(of.stage, of.lane, of.kind, of.micro_batch, leader_[of.stage][groups][group_class]);
-  info.module = static_cast<std::int16_t>(of.module);
-  info.instances = pricer_.Classes(of.stage).group_count[groups][group_class];
+OpInfo& Waves::NewGroupInfo(std::size_t stage, Lane lane, const OpInfo& kind, CommId comm,
+                            std::size_t group_class) {
+  const auto groups = static_cast<std::size_t>(pricer_.Groups(comm));
+  OpInfo& info = NewInfo(stage, lane, kind, leader_[stage][groups][group_class]);
+  info.instances = pricer_.Classes(stage).group_count[groups][group_class];
   return info;
 }
 
-Wave Waves::AddKernel(std::size_t stage, OpKind kind, std::int32_t micro_batch, double seconds,
-                      double slowed_s) {
+Wave Waves::AddKernel(std::size_t stage, Lane lane, const OpInfo& kind,
+                      std::span<const Work> work) {
   const Wave wave{.first = NextOp(), .entry = NextOp(), .stage = stage};
   for (std::size_t c = 0; c < CountOf(stage, {}); ++c) {
-    const double slowdown =
-        kind == OpKind::kHost ? 1 : program_.classes[first_class_[stage] + c].slowdown;
-    program_.graph.AddOp(Stream(stage, Lane::kMain, c),
-                         TimeFromSeconds(seconds * slowdown + slowed_s));
-    NewInfo(stage, Lane::kMain, kind, micro_batch, c).slowed_s = slowed_s;
+    const Work& mine = work[work.size() == 1 ? 0 : c];
+    const bool even = kind.kind == OpKind::kHost || lane == Lane::kHost;
+    const double slowdown = even ? 1 : program_.classes[first_class_[stage] + c].slowdown;
+    program_.graph.AddOp(Stream(stage, lane, c),
+                         TimeFromSeconds(mine.seconds * slowdown + mine.slowed_s));
+    OpInfo& info = NewInfo(stage, lane, kind, c);
+    info.slowed_s = mine.slowed_s;
+    info.flops = mine.flops;
   }
   return wave;
 }
 
-Wave Waves::AddCommunication(std::size_t stage, Lane lane, OpKind kind, std::int32_t micro_batch,
-                             CommId comm, int module, double times) {
-  const Communication of{stage, lane, kind, micro_batch, comm, module};
+Wave Waves::AddCommunication(std::size_t stage, Lane lane, const OpInfo& kind, CommId comm,
+                             std::span<const double> times) {
   const GroupKind groups = pricer_.Groups(comm);
-  if (times == 1 && pricer_.Price(comm, 0).chunks != nullptr) return AddSteps(of);
+  const bool once = times.size() == 1 && times[0] == 1;
+  if (once && pricer_.Price(comm, 0).chunks != nullptr) return AddSteps(stage, lane, kind, comm);
   const Wave wave{.first = NextOp(), .entry = NextOp(), .stage = stage, .groups = groups};
   for (std::size_t g = 0; g < CountOf(stage, groups); ++g) {
+    const double factor = times[times.size() == 1 ? 0 : g];
     const Priced& priced = pricer_.Price(comm, g);
-    const Time duration = TimeFromSeconds(priced.seconds * times);
+    const Time duration = TimeFromSeconds(priced.seconds * factor);
     const StreamId stream = Stream(stage, lane, g);
-    if (priced.pattern != kNoPattern && times == 1) {
+    if (priced.pattern != kNoPattern && factor == 1) {
       program_.graph.AddTransfer(
           stream, duration, std::min(TimeFromSeconds(priced.latency_s), duration), priced.pattern);
     } else {
       program_.graph.AddOp(stream, duration);  // many small messages in a row: latency alone
     }
-    NewInfo(of, g).bytes = pricer_.Bytes(comm) * times;
+    NewGroupInfo(stage, lane, kind, comm, g).bytes = pricer_.Bytes(comm) * factor;
   }
   return wave;
 }
 
 // All steps of a collective of every group, between an op that waits for the members and one that
 // they wait for.
-Wave Waves::AddSteps(const Communication& of) {
-  const GroupKind groups = pricer_.Groups(of.comm);
-  const std::size_t count = CountOf(of.stage, groups);
-  Wave wave{.stage = of.stage, .groups = groups};
+Wave Waves::AddSteps(std::size_t stage, Lane lane, const OpInfo& kind, CommId comm) {
+  const GroupKind groups = pricer_.Groups(comm);
+  const std::size_t count = CountOf(stage, groups);
+  Wave wave{.stage = stage, .groups = groups};
   const auto marks = [&] {
     const OpId first = NextOp();
     for (std::size_t g = 0; g < count; ++g) {
-      program_.graph.AddOp(Stream(of.stage, of.lane, g), Time{0});
-      NewInfo(of, g);
+      program_.graph.AddOp(Stream(stage, lane, g), Time{0});
+      NewGroupInfo(stage, lane, kind, comm, g);
     }
     return first;
   };
   wave.entry = marks();
   std::vector<std::pair<OpId, OpId>> exits;  // (last step, group)
   for (std::size_t g = 0; g < count; ++g) {
-    const ExpandedChunks steps = ExpandChunks(*pricer_.Price(of.comm, g).chunks, &program_.graph);
-    while (program_.info.size() < program_.graph.op_count()) NewInfo(of, g);
+    const ExpandedChunks steps = ExpandChunks(*pricer_.Price(comm, g).chunks, &program_.graph);
+    while (program_.info.size() < program_.graph.op_count())
+      NewGroupInfo(stage, lane, kind, comm, g);
     for (const OpId op : steps.entry)
       program_.graph.AddDependency(wave.entry + static_cast<OpId>(g), op);
     for (const OpId op : steps.exit) exits.emplace_back(op, static_cast<OpId>(g));
     CheckOps();
   }
   wave.first = marks();
-  for (std::size_t g = 0; g < count; ++g)
-    program_.info[wave.first + g].bytes = pricer_.Bytes(of.comm);
+  for (std::size_t g = 0; g < count; ++g) program_.info[wave.first + g].bytes = pricer_.Bytes(comm);
   for (const auto& [op, g] : exits) program_.graph.AddDependency(op, wave.first + g);
   return wave;
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "sim/plan/pricing.h"
@@ -28,6 +29,11 @@ struct Wave {
   bool Exists() const { return first != kNoOp; }
 };
 
+// One kernel: seconds at full speed, `slowed_s` more that communication beside it costs, and FLOPs.
+struct Work {
+  double seconds = 0, slowed_s = 0, flops = 0;
+};
+
 // Puts waves of ops into a program, with their streams and what is known of each op. All ranks of a
 // stage run the same program, so a lowering need not know how many classes of them there are.
 class Waves {
@@ -48,31 +54,22 @@ class Waves {
   // Two waves of one stage, class by class.
   void Follow(const Wave& before, const Wave& after);
 
-  // A kernel on every rank of the stage, by its class's slowdown; `slowed_s` more is what
-  // communication beside it costs.
-  Wave AddKernel(std::size_t stage, OpKind kind, std::int32_t micro_batch, double seconds,
-                 double slowed_s);
-  // A communication of every group of its kind. `times`: so many of it in a row, as one op. E0341.
-  Wave AddCommunication(std::size_t stage, Lane lane, OpKind kind, std::int32_t micro_batch,
-                        CommId comm, int module, double times);
+  // A kernel on every rank of the stage, by its class's slowdown; or a transfer of every rank to or
+  // from host memory, which nothing slows down. `work`: one for all classes, or one for each.
+  Wave AddKernel(std::size_t stage, Lane lane, const OpInfo& kind, std::span<const Work> work);
+  // A communication of every group of its kind. `times`: so many of it in a row, as one op; one
+  // number for all groups, or one for each. E0341.
+  Wave AddCommunication(std::size_t stage, Lane lane, const OpInfo& kind, CommId comm,
+                        std::span<const double> times);
 
  private:
   OpId IndexOf(const Wave& wave, std::size_t c) const;
   StreamId Stream(std::size_t stage, Lane lane, std::size_t index) const;
   OpId NextOp() const { return static_cast<OpId>(program_.info.size()); }
-  // What all ops of one communication have in common.
-  struct Communication {
-    std::size_t stage;
-    Lane lane;
-    OpKind kind;
-    std::int32_t micro_batch;
-    CommId comm;
-    int module;
-  };
-  OpInfo& NewInfo(std::size_t stage, Lane lane, OpKind kind, std::int32_t micro_batch,
-                  std::size_t rank_class);
-  OpInfo& NewInfo(const Communication& of, std::size_t group_class);
-  Wave AddSteps(const Communication& of);
+  OpInfo& NewInfo(std::size_t stage, Lane lane, const OpInfo& kind, std::size_t rank_class);
+  OpInfo& NewGroupInfo(std::size_t stage, Lane lane, const OpInfo& kind, CommId comm,
+                       std::size_t group_class);
+  Wave AddSteps(std::size_t stage, Lane lane, const OpInfo& kind, CommId comm);
   void CheckOps() const;
 
   const PlanPricer& pricer_;

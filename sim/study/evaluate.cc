@@ -290,6 +290,9 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
   bubbles.Set("dp_all_gather_s", t.dp_gather_s);
   bubbles.Set("dp_reduce_scatter_s", t.dp_reduce_s);
   bubbles.Set("tp_s", t.tp_s);
+  bubbles.Set("cp_s", t.cp_s);
+  bubbles.Set("ep_s", t.ep_s);
+  bubbles.Set("host_s", t.host_s);
   bubbles.Set("pp_transfer_s", t.pp_transfer_s);
   bubbles.Set("pp_warmup_s", t.pp_warmup_s);
   bubbles.Set("pp_cooldown_s", t.pp_cooldown_s);
@@ -315,6 +318,10 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
   Json plan = Json::Object();
   plan.Set("tp", s.plan.tp);
   plan.Set("pp", s.plan.pp);
+  plan.Set("cp", s.plan.cp);
+  plan.Set("ep", s.plan.ep);
+  plan.Set("vpp", s.plan.vpp);
+  plan.Set("schedule", std::string(ScheduleName(s.plan.schedule)));
   plan.Set("dp", s.plan.dp);
   plan.Set("micro_batch_size", s.plan.micro_batch_size);
   plan.Set("micro_batches", s.plan.micro_batches);

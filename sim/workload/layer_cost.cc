@@ -27,12 +27,22 @@ constexpr double kValueBytes = 2;  // of an activation in bf16 or fp16
 constexpr double kScoreForwardBytes = 13;
 constexpr double kScoreBackwardBytes = 19;
 
+// A product whose inputs are cast first, bytes per element: 16 bits read, 8 written, scales found
+// and applied (step-time study over NVIDIA's published fp8 rows).
+constexpr double kCastBytes = 4;
+// A matrix stored in 4 or 8 bits is unpacked before each product: 0.5 read and 2 written a parameter
+// at a quarter of the memory's rate, which is what published QLoRA steps lose (0.14 to 0.46 of it).
+constexpr double kDequantiseBytes = 2.5 * 0.8 / 0.25;
+// nvfp4 products over fp8 ones, in time: rates of 2.8 and 1.85 times bf16 on Blackwell, read off the
+// largest shapes of the same tables that the profiles are fitted on.
+constexpr double kNvfp4Time = 1.85 / 2.8;
+
 KernelCost Gemm(double m, double n, double k, const CostContext& c) {
   KernelCost cost;
   if (m <= 0 || n <= 0 || k <= 0) return cost;
-  cost.gemm_s =
-      c.profile->GemmSeconds(std::max(m, 1.0), std::max(n, 1.0), std::max(k, 1.0), c.dtype) *
-      c.flops_scale;
+  const DType type = MatrixType(c.precision);
+  cost.gemm_s = c.profile->GemmSeconds(std::max(m, 1.0), std::max(n, 1.0), std::max(k, 1.0), type) *
+                c.flops_scale * (c.precision == Precision::kNvfp4 ? kNvfp4Time : 1);
   cost.flops = 2 * m * n * k * c.flops_scale;
   return cost;
 }
@@ -50,6 +60,54 @@ void AddLinear(PassCost* pass, double tokens, double in, double out, const CostC
   pass->weight_gradient += Gemm(out, in, tokens, c);
   if (tokens > 0)
     pass->weight_gradient += Memory(in * out * c.stack->gradient_accumulation_bytes, c);
+  if (IsNarrow(c.precision) && tokens > 0) {
+    // Both inputs of each product are cast, read in 16 bits and written in 8 with their scales.
+    pass->forward += Memory(kCastBytes * (tokens * in + in * out), c);
+    pass->input_gradient += Memory(kCastBytes * tokens * out, c);
+  }
+}
+
+// A matrix that an adapter may sit beside: of `target`s and their widths, in one product.
+struct Target {
+  const char* name;
+  double out;
+};
+void AddProjection(PassCost* pass, const LayerShape& shape, double tokens, double in,
+                   std::initializer_list<Target> targets, const CostContext& c) {
+  double out = 0;
+  for (const Target& target : targets) out += target.out;
+  if (out <= 0) return;
+  AddLinear(pass, tokens, in, out, c);
+  const Adapter& adapter = shape.adapter;
+  if (adapter.kind == AdapterKind::kNone || tokens <= 0) return;
+  if (adapter.base != QuantisedBase::kNone) {
+    const KernelCost unpack = Memory(kDequantiseBytes * in * out, c);
+    pass->forward += unpack;
+    pass->input_gradient += unpack;
+  }
+  const double rank = adapter.rank;
+  for (const Target& target : targets) {
+    if (!adapter.Has(target.name) || target.out <= 0) continue;
+    PassCost low;
+    CostContext plain = c;
+    plain.precision = Precision::kBf16;
+    AddLinear(&low, tokens, in, rank, plain);
+    AddLinear(&low, tokens, rank, target.out, plain);
+    // The product is scaled and added to the frozen one's; a dropout mask reads and writes the input.
+    const double extra = kValueBytes * tokens * (3 * target.out + (adapter.dropout ? 2 * in : 0));
+    low.forward += Memory(extra, c);
+    low.input_gradient += Memory(extra, c);
+    if (adapter.kind == AdapterKind::kDora) {
+      // The norm of the adapted matrix's columns, and the magnitude applied to the output.
+      const KernelCost norm =
+          Memory(4 * in * target.out + 2 * kValueBytes * tokens * target.out, c);
+      low.forward += norm + Gemm(in, target.out, rank, plain);
+      low.input_gradient += norm;
+    }
+    pass->forward += low.forward;
+    pass->input_gradient += low.input_gradient;
+    pass->adapter_gradient += low.weight_gradient;
+  }
 }
 
 // `experts` equal matrices, the tokens spread evenly: one grouped kernel, so the launch is paid once.
@@ -60,8 +118,8 @@ void AddGrouped(PassCost* pass, double routed, double experts, double in, double
   const double each = routed / busy;
   const auto group = [&](double m, double n, double k) {
     KernelCost one = Gemm(m, n, k, c);
-    const double launch =
-        c.profile->gemm.at(c.dtype).t0_s * c.profile->sustained_factor * c.flops_scale;
+    const double launch = c.profile->gemm.at(MatrixType(c.precision)).t0_s *
+                          c.profile->sustained_factor * c.flops_scale;
     one.gemm_s = std::max(one.gemm_s - launch, 0.0) * busy + launch;
     one.flops *= busy;
     return one;
@@ -70,6 +128,10 @@ void AddGrouped(PassCost* pass, double routed, double experts, double in, double
   pass->input_gradient += group(each, in, out);
   pass->weight_gradient += group(out, in, each);
   pass->weight_gradient += Memory(experts * in * out * c.stack->gradient_accumulation_bytes, c);
+  if (IsNarrow(c.precision)) {
+    pass->forward += Memory(kCastBytes * (routed * in + experts * in * out), c);
+    pass->input_gradient += Memory(kCastBytes * routed * out, c);
+  }
 }
 
 int ValueDim(const Attention& a) { return a.value_head_dim > 0 ? a.value_head_dim : a.head_dim; }
@@ -95,49 +157,60 @@ Widths ShardedWidths(const Attention& a, double tp) {
   return w;
 }
 
-// Forward and backward of the attention kernel over all sequences; returns the number of scores.
-double AddAttentionCore(PassCost* pass, const Attention& a, const Widths& w,
-                        const LayerShape& shape, const CostContext& c) {
+// Forward and backward of the attention kernel over all sequences.
+void AddAttentionCore(PassCost* pass, const Attention& a, const Widths& w, const LayerShape& shape,
+                      const CostContext& c) {
   double scores = 0;
   const int qk_dim = QueryKeyDim(a);
   const int value_dim = ValueDim(a);
   KernelCost forward, backward;
   for (const SequenceBatch& batch : shape.batches) {
     if (batch.sequences <= 0 || batch.tokens <= 0) continue;
-    double kv_tokens = batch.tokens;
+    // A ring leaves each GPU 1/cp of the queries, dealt so that all see as much (zigzag): as much
+    // work, in blocks of the same length, as cp sequences of 1/cp of the tokens. Ulysses leaves it
+    // 1/cp of the heads.
+    const bool ulysses = shape.cp_kind == ContextParallelKind::kUlysses;
+    const double ring = ulysses ? 1 : shape.cp;
+    const double heads = ulysses ? w.heads / shape.cp : w.heads;
+    const double kv_heads = ulysses ? std::max(w.kv_heads / shape.cp, 1.0) : w.kv_heads;
+    double sequences = batch.sequences * ring;
+    double q_tokens = batch.tokens / ring;
+    double kv_tokens = q_tokens;
     bool causal = a.causal;
     if (a.kind == AttentionKind::kCross) {
       kv_tokens = shape.kv_source_tokens;
+      sequences = batch.sequences;
       causal = false;
     } else if (a.window > 0 && a.window < batch.tokens) {
       kv_tokens = a.window;  // a band of `window` keys per query: no triangle left to skip
+      sequences = batch.sequences;
       causal = false;
     }
     if (kv_tokens <= 0) continue;
-    const double seen = batch.sequences * w.heads * batch.tokens * kv_tokens * (causal ? 0.5 : 1.0);
+    const double seen = sequences * heads * q_tokens * kv_tokens * (causal ? 0.5 : 1.0);
     const double flops = 2 * seen * (qk_dim + value_dim);
     const double factor =
         AttentionFactor(*c.stack, c.profile->device.compute_capability) * c.flops_scale;
     // The profile's kernels have one head dimension; mixed ones (MLA) cost as their mean.
     const int dim = (qk_dim + value_dim) / 2;
     forward.attention_s +=
-        factor * c.profile->AttentionForwardSeconds(batch.sequences, w.heads, w.kv_heads,
-                                                    batch.tokens, kv_tokens, dim, causal);
+        factor * c.profile->AttentionForwardSeconds(sequences, heads, kv_heads, q_tokens, kv_tokens,
+                                                    dim, causal);
     backward.attention_s +=
-        factor * c.profile->AttentionBackwardSeconds(batch.sequences, w.heads, w.kv_heads,
-                                                     batch.tokens, kv_tokens, dim, causal);
+        factor * c.profile->AttentionBackwardSeconds(sequences, heads, kv_heads, q_tokens,
+                                                     kv_tokens, dim, causal);
     forward.flops += flops * c.flops_scale;
     backward.flops += 2 * flops * c.flops_scale;
-    scores += batch.sequences * w.heads * batch.tokens * kv_tokens;
+    scores += sequences * heads * q_tokens * kv_tokens;
   }
   if (!c.stack->fused_attention) {
     forward += Memory(scores * kScoreForwardBytes, c);
     backward += Memory(scores * kScoreBackwardBytes, c);
   }
-  pass->attention_core += forward;
+  if (shape.recompute.scope == RecomputeScope::kSelective && shape.recompute.parts.attention)
+    pass->again += forward;
   pass->forward += forward;
   pass->input_gradient += backward;
-  return scores;
 }
 
 // Queries from this stream, keys and values from the other module's tokens.
@@ -152,6 +225,23 @@ void AddCrossProjections(PassCost* pass, const Attention& a, const Widths& w,
 
 }  // namespace
 
+PassCost& PassCost::operator+=(const PassCost& other) {
+  forward += other.forward;
+  input_gradient += other.input_gradient;
+  weight_gradient += other.weight_gradient;
+  adapter_gradient += other.adapter_gradient;
+  again += other.again;
+  return *this;
+}
+
+KernelCost operator*(double factor, KernelCost cost) {
+  cost.gemm_s *= factor;
+  cost.attention_s *= factor;
+  cost.memory_s *= factor;
+  cost.flops *= factor;
+  return cost;
+}
+
 KernelCost& KernelCost::operator+=(const KernelCost& other) {
   gemm_s += other.gemm_s;
   attention_s += other.attention_s;
@@ -165,6 +255,7 @@ LayerCost CostOfLayer(const Layer& layer, const LayerShape& shape, const CostCon
   const Stack& s = *c.stack;
   double tokens = 0;
   for (const SequenceBatch& batch : shape.batches) tokens += batch.sequences * batch.tokens;
+  tokens /= shape.cp;
   if (tokens <= 0) return cost;
   const double h = shape.hidden;
   const double t = shape.tp;
@@ -172,33 +263,42 @@ LayerCost CostOfLayer(const Layer& layer, const LayerShape& shape, const CostCon
       tokens * h / (shape.sequence_parallel ? t : 1);  // elements that norms and residuals see
   const Attention& a = layer.attention;
   const Widths w = ShardedWidths(a, t);
+  const bool selective = shape.recompute.scope == RecomputeScope::kSelective;
+  const RecomputeParts parts = selective ? shape.recompute.parts : RecomputeParts{};
   const auto norm_and_residual = [&](PassCost* half) {
-    half->forward += Memory(normed * s.norm_forward_bytes, c);
+    const KernelCost norm = Memory(normed * s.norm_forward_bytes, c);
+    half->forward += norm;
+    if (parts.norm) half->again += norm;
     half->forward += Memory(normed * s.residual_forward_bytes, c);
     half->input_gradient += Memory(normed * s.norm_backward_bytes, c);
     half->input_gradient += Memory(normed * s.residual_backward_bytes, c);
   };
 
   norm_and_residual(&cost.attention);
-  double scores = 0;
   double projected = (w.q + w.kv) * tokens;  // elements that the rotary embedding touches
   switch (a.kind) {
     case AttentionKind::kSelf:
-      AddLinear(&cost.attention, tokens, h,
-                w.q + w.kv + (a.shared_key_value ? 0 : w.kv_heads * ValueDim(a)) +
-                    (a.output_gate ? w.value : 0),
-                c);
+      AddProjection(&cost.attention, shape, tokens, h,
+                    {{"q", w.q + (a.output_gate ? w.value : 0)},
+                     {"k", w.kv},
+                     {"v", a.shared_key_value ? 0 : w.kv_heads * ValueDim(a)}},
+                    c);
       break;
     case AttentionKind::kLatent: {
       // Low-rank projections are replicated, the up-projections are sharded by head (DeepSeek-V2, 2024).
+      PassCost up;
       if (a.q_lora_rank > 0) {
-        AddLinear(&cost.attention, tokens, h, a.q_lora_rank, c);
-        AddLinear(&cost.attention, tokens, a.q_lora_rank, w.q, c);
+        AddProjection(&cost.attention, shape, tokens, h,
+                      {{"q", static_cast<double>(a.q_lora_rank)}}, c);
+        AddLinear(&up, tokens, a.q_lora_rank, w.q, c);
       } else {
-        AddLinear(&cost.attention, tokens, h, w.q, c);
+        AddProjection(&cost.attention, shape, tokens, h, {{"q", w.q}}, c);
       }
-      AddLinear(&cost.attention, tokens, h, a.kv_lora_rank + a.rope_head_dim, c);
-      AddLinear(&cost.attention, tokens, a.kv_lora_rank, w.heads * a.head_dim + w.value, c);
+      AddProjection(&cost.attention, shape, tokens, h,
+                    {{"k", static_cast<double>(a.kv_lora_rank + a.rope_head_dim)}}, c);
+      AddLinear(&up, tokens, a.kv_lora_rank, w.heads * a.head_dim + w.value, c);
+      if (parts.up_projection) up.again += up.forward;
+      cost.attention += up;
       break;
     }
     case AttentionKind::kLinear: {
@@ -207,7 +307,7 @@ LayerCost CostOfLayer(const Layer& layer, const LayerShape& shape, const CostCon
       AddLinear(&cost.attention, tokens, h, std::max(in_out - w.value, 1.0), c);
       const KernelCost scan = Memory(tokens * (w.q + w.kv + 2 * w.value) * kValueBytes * 2, c);
       cost.attention.forward += scan;
-      cost.attention.attention_core += scan;
+      if (parts.attention) cost.attention.again += scan;
       cost.attention.input_gradient += scan + scan;
       projected = 0;
       break;
@@ -221,9 +321,9 @@ LayerCost CostOfLayer(const Layer& layer, const LayerShape& shape, const CostCon
     const KernelCost rotary = Memory(projected * s.rope_bytes, c);
     cost.attention.forward += rotary;
     cost.attention.input_gradient += rotary;
-    scores = AddAttentionCore(&cost.attention, a, w, shape, c);
+    AddAttentionCore(&cost.attention, a, w, shape, c);
   }
-  AddLinear(&cost.attention, tokens, w.value, h, c);
+  AddProjection(&cost.attention, shape, tokens, w.value, {{"o", h}}, c);
   if (layer.cross.heads >
       0) {  // an encoder-decoder's second attention, with a norm and a residual of its own
     norm_and_residual(&cost.attention);
@@ -233,56 +333,74 @@ LayerCost CostOfLayer(const Layer& layer, const LayerShape& shape, const CostCon
     AddLinear(&cost.attention, tokens, cross.value, h, c);
   }
 
-  norm_and_residual(&cost.mlp);
   const Mlp& m = layer.mlp;
   const double gate = m.gated ? 2 : 1;
-  const auto activation = [&](double elements) {
-    cost.mlp.forward +=
+  const auto activation = [&](PassCost* half, double elements) {
+    const KernelCost forward =
         Memory(elements * (m.gated ? s.gated_forward_bytes : s.gelu_forward_bytes), c);
-    cost.mlp.input_gradient +=
+    half->forward += forward;
+    if (parts.activation) half->again += forward;
+    half->input_gradient +=
         Memory(elements * (m.gated ? s.gated_backward_bytes : s.gelu_backward_bytes), c);
   };
-  const auto dense = [&](double width) {
-    AddLinear(&cost.mlp, tokens, h, gate * width / t, c);
-    activation(tokens * width / t);
-    AddLinear(&cost.mlp, tokens, width / t, h, c);
+  const auto dense = [&](PassCost* half, double width) {
+    AddProjection(half, shape, tokens, h, {{"up", width / t}, {"gate", (gate - 1) * width / t}}, c);
+    activation(half, tokens * width / t);
+    AddProjection(half, shape, tokens, width / t, {{"down", h}}, c);
   };
   if (m.experts > 0) {
-    const double routed = tokens * m.experts_per_token;
-    AddLinear(&cost.mlp, tokens, h, m.experts, c);
+    // Of the tokens, this GPU routes its share: a tp group's GPUs share them out where experts are not
+    // cut like dense layers. Each expert's ranks see what its whole group was sent.
+    const double apart = shape.experts_sharded ? 1 : 0;
+    const double cut = apart > 0 ? shape.expert_tp : t;
+    const double sent = tokens * m.experts_per_token / (apart > 0 ? t : 1);
+    const double routed = sent * (apart > 0 ? cut : 1) * shape.expert_imbalance;
+    const double experts = m.experts / (apart > 0 ? shape.ep : 1);
+    cost.routed_tokens = sent;
+    PassCost& outside = cost.shared;
+    norm_and_residual(&outside);
+    AddLinear(&outside, tokens / (shape.sequence_parallel ? t : 1), h, m.experts, c);
     // Permute and unpermute: read and write each routed copy twice, both ways.
     const KernelCost permute = Memory(4 * kValueBytes * routed * h, c);
     cost.mlp.forward += permute;
     cost.mlp.input_gradient += permute;
-    AddGrouped(&cost.mlp, routed, m.experts, h, gate * m.expert_intermediate / t, c);
-    activation(routed * m.expert_intermediate / t);
-    AddGrouped(&cost.mlp, routed, m.experts, m.expert_intermediate / t, h, c);
-    if (m.shared_intermediate > 0) dense(m.shared_intermediate);
-  } else if (m.intermediate > 0) {
-    dense(m.intermediate);
+    AddGrouped(&cost.mlp, routed, experts, h, gate * m.expert_intermediate / cut, c);
+    activation(&cost.mlp, routed * m.expert_intermediate / cut);
+    AddGrouped(&cost.mlp, routed, experts, m.expert_intermediate / cut, h, c);
+    if (shape.adapter.Has("up") || shape.adapter.Has("gate") || shape.adapter.Has("down")) {
+      // Adapters of experts, as grouped products beside theirs.
+      PassCost low;
+      const double r = shape.adapter.rank, f = m.expert_intermediate / cut;
+      CostContext plain = c;
+      plain.precision = Precision::kBf16;
+      const double ins =
+          (shape.adapter.Has("up") ? 1 : 0) + (shape.adapter.Has("gate") ? gate - 1 : 0);
+      if (ins > 0) {
+        AddGrouped(&low, routed, experts, h, ins * r, plain);
+        AddGrouped(&low, routed, experts, r, ins * f, plain);
+      }
+      if (shape.adapter.Has("down")) {
+        AddGrouped(&low, routed, experts, f, r, plain);
+        AddGrouped(&low, routed, experts, r, h, plain);
+      }
+      cost.mlp.forward += low.forward;
+      cost.mlp.input_gradient += low.input_gradient;
+      cost.mlp.adapter_gradient += low.weight_gradient;
+    }
+    if (parts.moe || parts.mlp) cost.mlp.again = cost.mlp.forward;
+    if (m.shared_intermediate > 0) {
+      const KernelCost before = outside.forward;
+      dense(&outside, m.shared_intermediate);
+      if (parts.moe || parts.mlp) outside.again = outside.forward + (-1.0) * before;
+    }
+  } else {
+    norm_and_residual(&cost.mlp);
+    if (m.intermediate > 0) {
+      const KernelCost before = cost.mlp.forward;
+      dense(&cost.mlp, m.intermediate);
+      if (parts.mlp) cost.mlp.again = cost.mlp.forward + (-1.0) * before;
+    }
   }
-
-  // What backward needs, per token: the layer's inputs and norms (replicated unless sequence-parallel), then the sharded
-  // projections and MLP; linears with frozen weights keep no input.
-  const double replicated = tokens * h / (shape.sequence_parallel ? t : 1);
-  const double mlp_kept = m.gated ? s.kept_mlp_gated_bytes : s.kept_mlp_bytes;
-  double mlp_width = m.intermediate / t;
-  double routed_hidden = 0;
-  if (m.experts > 0) {
-    mlp_width =
-        (static_cast<double>(m.experts_per_token) * m.expert_intermediate + m.shared_intermediate) /
-        t;
-    routed_hidden = tokens * m.experts_per_token * h * kValueBytes + tokens * m.experts * 8;
-  }
-  const double sharded = tokens * (s.kept_q_bytes * w.q + s.kept_kv_bytes * w.kv +
-                                   mlp_kept * mlp_width + s.kept_head_bytes * w.heads);
-  cost.score_bytes = s.fused_attention ? 0 : scores * s.score_bytes;
-  cost.kept_bytes = s.kept_hidden_bytes * replicated + sharded + routed_hidden + cost.score_bytes;
-  cost.kept_selective_bytes = cost.kept_bytes - cost.score_bytes;
-  const double linear_inputs =
-      2 * kValueBytes * replicated + kValueBytes * tokens * (w.value + mlp_width);
-  cost.kept_frozen_bytes = std::max(cost.kept_bytes - linear_inputs, 0.25 * cost.kept_bytes);
-  cost.kept_checkpoint_bytes = s.recompute_input_bytes * replicated;
   return cost;
 }
 
@@ -296,7 +414,9 @@ PassCost CostOfHead(double tokens, double hidden, double vocabulary, double tp,
                     const CostContext& c) {
   PassCost pass;
   if (tokens <= 0 || vocabulary <= 0) return pass;
-  AddLinear(&pass, tokens, hidden, vocabulary / tp, c);
+  CostContext wide = c;  // heads stay in 16 bits
+  wide.precision = IsNarrow(c.precision) ? Precision::kBf16 : c.precision;
+  AddLinear(&pass, tokens, hidden, vocabulary / tp, wide);
   const KernelCost loss = Memory(tokens * vocabulary / tp * c.stack->loss_traffic_bytes, c);
   pass.forward += loss;
   pass.input_gradient += loss;
@@ -340,7 +460,7 @@ KernelCost CostOfDecodeLayer(const Layer& layer, int hidden, double tp, double s
   shape.tp = tp;
   shape.batches = {{sequences, 1}};
   const LayerCost once = CostOfLayer(layer, shape, c);
-  KernelCost cost = once.attention.forward + once.mlp.forward;
+  KernelCost cost = once.attention.forward + once.shared.forward + once.mlp.forward;
   cost.attention_s = 0;
   const Widths w = ShardedWidths(layer.attention, tp);
   const double seen =

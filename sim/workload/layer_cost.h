@@ -19,25 +19,26 @@ struct KernelCost {
   double Seconds() const { return gemm_s + attention_s + memory_s; }
   KernelCost& operator+=(const KernelCost& other);
   friend KernelCost operator+(KernelCost a, const KernelCost& b) { return a += b; }
+  friend KernelCost operator*(double factor, KernelCost cost);
 };
 
-// One pass of something through one GPU. The backward pass is input_gradient, and weight_gradient where it is trained.
+// One pass of something through one GPU. The backward pass is input_gradient and adapter_gradient, and
+// weight_gradient where it is trained; `again` is what selective recomputation runs before it.
 struct PassCost {
   KernelCost forward;
   KernelCost input_gradient;
   KernelCost weight_gradient;
-  KernelCost attention_core;  // the part of `forward` that selective recomputation runs again
+  KernelCost adapter_gradient;  // of the low-rank matrices beside it
+  KernelCost again;             // parts of `forward`
+  PassCost& operator+=(const PassCost& other);
 };
 
 // A transformer layer in two halves, each followed by communication under tensor parallelism.
 struct LayerCost {
   PassCost attention;
-  PassCost mlp;
-  double kept_bytes = 0;         // activations kept for backward, nothing recomputed, all trainable
-  double kept_frozen_bytes = 0;  // the same where weights get no gradient: linears keep no input
-  double kept_checkpoint_bytes = 0;  // full recomputation: the layer's input
-  double kept_selective_bytes = 0;   // selective: without attention scores
-  double score_bytes = 0;            // of kept_bytes, attention scores (unfused attention only)
+  PassCost mlp;     // of a mixture: its routed experts, between dispatch and combine
+  PassCost shared;  // of a mixture: norm, router and the shared expert, which need no dispatch
+  double routed_tokens = 0;  // of a mixture: copies of this GPU's tokens that are sent to experts
 };
 
 struct LayerShape {
@@ -62,10 +63,10 @@ struct LayerShape {
 struct CostContext {
   const Profile* profile = nullptr;
   const Stack* stack = nullptr;
-  DType dtype = DType::kBf16;
   Precision precision = Precision::kBf16;
   double flops_scale =
       1;  // what if a token cost this many times the FLOPs: scales GEMM and attention work
+  std::string loss_kernel{};  // of Stack::logit_bytes_of; "" = the stack's own
 };
 
 // Kernels of one layer: GEMMs of the projections (m = tokens, sharded n or k), the attention kernel, and elementwise

@@ -60,7 +60,11 @@ struct Adapter {
 };
 // Bytes per parameter of a quantised matrix, scales included; 2 for kNone.
 double BytesOf(QuantisedBase base);
+std::string QuantisedBaseName(QuantisedBase base);  // "nf4", ...
 
 enum class ContextParallelKind { kRing, kUlysses };
+
+// Which kernel computes attention; kStack: what the stack brings.
+enum class AttentionKernel { kStack, kUnfused, kFlash2, kFlash3 };
 
 }  // namespace aurum

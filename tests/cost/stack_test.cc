@@ -21,12 +21,18 @@ JsonDocument Edited(const std::string& name, const std::string& from, const std:
 TEST_CASE("stacks: the published bytes") {
   const Stack megatron = Load("megatron-core");
   // Korthikanti et al. 2022: 18 bytes a parameter with fp32 gradients; 34·h a token and layer
-  // without attention scores where f = 4h and nothing is fused, of which this stack keeps 8 + 8
-  // + 16.
+  // without attention scores where f = 4h, of which fused attention without dropout keeps 8 + 8 +
+  // 16, and the local layers the masks too.
   CHECK(megatron.weight_bytes + megatron.gradient_bytes + megatron.optimizer_bytes == 18);
   CHECK(megatron.kept_hidden_bytes + megatron.kept_q_bytes + megatron.kept_kv_bytes +
             4 * megatron.kept_mlp_bytes ==
         32);
+  const Stack local = Load("megatron-core-local");
+  CHECK(local.kept_hidden_bytes + local.kept_q_bytes + local.kept_kv_bytes +
+            4 * local.kept_mlp_bytes ==
+        34);
+  CHECK_FALSE(local.fused_attention);
+  CHECK(local.score_bytes == 5);
   const Stack fsdp = Load("pytorch-fsdp");
   CHECK(fsdp.weight_bytes + fsdp.gradient_bytes + fsdp.optimizer_bytes == 16);
   const Stack zero = Load("deepspeed-zero");
@@ -34,6 +40,22 @@ TEST_CASE("stacks: the published bytes") {
   const Stack hf = Load("hf-transformers");
   CHECK(hf.weight_bytes + hf.gradient_bytes + hf.optimizer_bytes == 8);
   CHECK(hf.logit_bytes == 14);
+  // Eager PyTorch keeps 24 bytes of the hidden width and 8 of a gated intermediate one.
+  CHECK(hf.kept_hidden_bytes + hf.kept_q_bytes + hf.kept_kv_bytes == 24);
+  CHECK(hf.kept_mlp_gated_bytes == 8);
+}
+
+TEST_CASE("stacks: bytes per logit follow the loss kernel") {
+  const Stack megatron = Load("megatron-core");
+  CHECK(LogitBytes(megatron, "", 8) == 6);
+  CHECK(LogitBytes(megatron, "native_fused", 1) == 10);
+  CHECK(LogitBytes(megatron, "liger", 1) == 1);
+  // The compiler does not fuse the loss over a sharded vocabulary.
+  const Stack titan = Load("torchtitan");
+  CHECK(LogitBytes(titan, "", 1) == 8);
+  CHECK(LogitBytes(titan, "", 2) == 16);
+  CHECK(LogitBytes(titan, "chunked", 2) == 2.25);
+  CHECK(LogitBytes(Load("torchtune"), "", 1) == 2.25);
 }
 
 TEST_CASE("stacks: attention kernels older than FlashAttention 3 cost more on Hopper alone") {
@@ -46,8 +68,12 @@ TEST_CASE("stacks: attention kernels older than FlashAttention 3 cost more on Ho
 
 TEST_CASE("stacks: read back equal, every group names its source") {
   const std::vector<std::string> names = StackCatalogue(".");
-  CHECK(names == std::vector<std::string>{"deepspeed-zero", "hf-transformers", "megatron-core",
-                                          "pytorch-fsdp"});
+  CHECK(names ==
+        std::vector<std::string>{"deepspeed-zero", "fsdp-qlora", "hf-transformers",
+                                 "hf-transformers-unfused", "internevo", "litgpt", "megatron-core",
+                                 "megatron-core-local", "megatron-deepspeed", "megatron-kwai",
+                                 "ms-swift-deepspeed", "ms-swift-hf", "ms-swift-megatron",
+                                 "pytorch-fsdp", "torchtitan", "torchtune", "torchtune-eager"});
   for (const std::string& name : names) {
     CAPTURE(name);
     const JsonDocument document = OpenStack(name, ".");
@@ -55,7 +81,7 @@ TEST_CASE("stacks: read back equal, every group names its source") {
     CHECK(stack.name == name);
     CHECK(WriteStack(stack).Dump() ==
           WriteStack(ReadStack(ParseJson(WriteStack(stack).Dump(), "x"))).Dump());
-    CHECK(stack.sources.size() == 6);
+    CHECK(stack.sources.size() == 7);
     for (const auto& [group, source] : stack.sources) CHECK_MESSAGE(!source.empty(), group);
     // No key of the file is lost on the way.
     for (const auto& [group, value] : document.root.members()) {
@@ -65,6 +91,8 @@ TEST_CASE("stacks: read back equal, every group names its source") {
         const Json* found = written.Find(group)->Find(key);
         REQUIRE_MESSAGE(found != nullptr, key);
         if (number.IsNumber()) CHECK(found->AsNumber() == number.AsNumber());
+        if (number.IsBool()) CHECK(found->AsBool() == number.AsBool());
+        if (number.IsObject()) CHECK(found->members().size() == number.members().size());
       }
     }
   }
@@ -94,6 +122,22 @@ TEST_CASE("stacks: reader errors") {
   CHECK(d.code == 810);
   CHECK(d.where.pointer == "/state/parameter_exchange_bytes_per_parameter");
   CHECK(d.help.find("weight_bytes_per_parameter") != std::string::npos);
+
+  d = ThrownBy([] {
+    ReadStack(Edited("megatron-core", "\"kernel\": \"fused\"", "\"kernel\": \"loss_parallel\""));
+  });
+  CHECK(d.code == 810);
+  CHECK(d.where.pointer == "/loss/kernel");
+  CHECK(d.help.find("loss_parallel") != std::string::npos);
+
+  d = ThrownBy([] { ReadStack(Edited("megatron-core", "\"native_fused\"", "\"nativ_fused\"")); });
+  CHECK(d.code == 101);
+  CHECK(d.where.pointer == "/loss/kept_bytes_per_logit/nativ_fused");
+
+  d = ThrownBy([] {
+    ReadStack(Edited("megatron-core", "\"gradients_persist\": true", "\"gradients_persist\": 1"));
+  });
+  CHECK(d.code == 103);
 
   std::string text = ReadTextFile("calibrate/stacks/megatron-core.json");
   text.replace(text.find("\"fused_attention\": true"), 23, "\"fused_attention\": false");

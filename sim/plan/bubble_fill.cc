@@ -1,0 +1,347 @@
+#include "sim/plan/bubble_fill.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+namespace aurum {
+
+// Filling bubbles
+// ===============
+//
+// Insight (Optimus, Feng et al., USENIX ATC 2025): the encoder of a multimodal model depends on the backbone in two points
+// only. Its output enters at position 0, and its gradients leave there. So an encoder that every stage holds can run
+// wherever a stage idles, one micro-batch here and the next one there, and the bubbles of the pipeline pay for it.
+//
+// 1F1B, p = 2, m = 3, encoder forward E and backward e of a micro-batch half as long as a forward:
+//
+//   on stage 0    E0 F0 E1 F1 ......... B0 e0 E2 F2 B1 e1 ... B2 e2      in bubbles    E0 F0 F1 ...... B0 F2 B1 ... B2 e2
+//   stage 1       ...... F0 B0 F1 B1 ........... F2 B2                                 E1 E2 F0 B0 F1 B1 e0 F2 B2 e1
+//
+// What stays outside: the first encoder forward, because nothing else can run before it, and the last backward.
+//
+// The passes and what they wait for are a graph without cycles, the order of a list being arcs too. With the earliest end of
+// every pass ("head") and the longest way from its start to the end of the step ("tail"), the step that results from
+// one more pass is known without trying it. Between `a` and `b` of a list, needed by `f`, an encoder forward of E seconds gives
+//
+//     max(step now, head(a) + E + max(tail(b), tail(f))),
+//
+// exactly, since all new ways lead through the new pass. Where this is the step as it is, the gap fits and nobody is
+// delayed. The descendants of `f` are the end of every list, so the places that make no cycle are a beginning of it;
+// for the backward they are an end in the same way. The micro-batches are taken in the order in which position 0 needs
+// them (earliest deadline first). Each goes to the stage whose best places lengthen the step least, and of equals to
+// the one with the least encoder work (or where it could start first: both ways are tried, because neither wins always).
+// The best of these lists and of "all on the stage of position 0" is the answer.
+//
+// Optimus itself partitions micro-batches over encoder pipelines of one parallel layout and moves kernels into bubbles
+// one stage after the other; this is the same idea with the micro-batch as the unit, and every stage an encoder pipeline
+// of its own. Optimus also fills bubbles of collectives, which lists of passes do not show.
+//
+// Cost: two evaluations of the graph a micro-batch, O(p v m) each, so O(p v m²) in all, twice (once where that is a lot).
+
+namespace {
+
+constexpr double kTie = 1e-12;  // relative: what rounding may do to equal sums
+constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+// Visits of passes beyond which only one of the two ways is tried.
+constexpr double kMuchWork = 2e8;
+
+enum class Preference { kLeastLoad, kEarliestStart, kFirstStage };
+
+// One pass, or an overlapped pair as one.
+struct Node {
+  std::vector<Pass> passes{};
+  double seconds = 0;
+  std::vector<std::size_t> before{},
+      after{};  // by what it waits for; the neighbours in the list come on top
+};
+
+// The graph of a step in which every stage runs its list in order.
+class Timetable {
+ public:
+  explicit Timetable(const BubbleFillInput& input) : shape_(input.shape) {
+    const auto schedule = MakeSchedule(shape_);
+    lists_.resize(schedule.size());
+    for (std::size_t stage = 0; stage < schedule.size(); ++stage) {
+      for (std::size_t k = 0; k < schedule[stage].size(); ++k) {
+        const std::size_t id = nodes_.size();
+        Node node;
+        for (bool more = true; more; k += more ? 1 : 0) {
+          const Pass& pass = schedule[stage][k];
+          node.passes.push_back(pass);
+          node.seconds += Seconds(input.seconds[stage][static_cast<std::size_t>(pass.chunk)], pass);
+          if (pass.kind != PassKind::kWeightGradient) ids_[Key(static_cast<int>(stage), pass)] = id;
+          more = pass.with_next;
+        }
+        lists_[stage].push_back(id);
+        nodes_.push_back(std::move(node));
+      }
+    }
+    for (std::size_t stage = 0; stage < lists_.size(); ++stage) {
+      for (const std::size_t id : lists_[stage]) {
+        for (const Pass& pass : nodes_[id].passes) {
+          if (pass.kind == PassKind::kWeightGradient)
+            continue;  // after its input gradients in the list
+          const int i = static_cast<int>(stage);
+          const auto from =
+              IsForward(pass) ? PreviousOf(shape_, i, pass.chunk) : NextOf(shape_, i, pass.chunk);
+          if (from) {
+            Pass needed = pass;
+            needed.chunk = from->chunk;
+            Link(ids_.at(Key(from->stage, needed)), id);
+          }
+          if (PositionOf(shape_, i, pass.chunk) == 0) {
+            (IsForward(pass) ? entries_ : exits_)[pass.micro_batch] = {stage, id};
+          }
+        }
+      }
+    }
+    Evaluate();
+  }
+
+  double span() const { return span_; }
+  // Where a micro-batch enters and leaves the backbone.
+  struct Place {
+    std::size_t stage = 0, node = 0;
+  };
+  Place Entry(int micro_batch) const { return entries_.at(micro_batch); }
+  Place Exit(int micro_batch) const { return exits_.at(micro_batch); }
+  double StartOf(std::size_t node) const { return start_[node]; }
+
+  // A place in a list (before its index-th node), and the longest way through a pass that is put there.
+  struct Slot {
+    std::size_t index = kNone;
+    double start = 0, way = 0;
+    bool BetterThan(const Slot& other, double span) const {
+      if (other.index == kNone) return true;
+      const double mine = std::max(way, span), its = std::max(other.way, span);
+      if (mine < its * (1 - kTie)) return true;
+      return mine <= its * (1 + kTie) && start < other.start;
+    }
+  };
+  // Best places, by stage, for a pass of so many seconds that `node` waits for, or that waits for `node`.
+  std::vector<Slot> SlotsBefore(std::size_t node, double seconds) const {
+    const std::vector<bool> blocked = Reach(node, &Node::after, 1);
+    std::vector<Slot> best(lists_.size());
+    for (std::size_t stage = 0; stage < lists_.size(); ++stage) {
+      const auto& list = lists_[stage];
+      for (std::size_t k = 0; k <= list.size(); ++k) {
+        if (k > 0 && blocked[list[k - 1]]) break;
+        const double start = k == 0 ? 0 : End(list[k - 1]);
+        const double tail = std::max(k < list.size() ? tail_[list[k]] : 0, tail_[node]);
+        const Slot slot{k, start, start + seconds + tail};
+        if (slot.BetterThan(best[stage], span_)) best[stage] = slot;
+      }
+    }
+    return best;
+  }
+  std::vector<Slot> SlotsAfter(std::size_t node, double seconds) const {
+    const std::vector<bool> blocked = Reach(node, &Node::before, -1);
+    std::vector<Slot> best(lists_.size());
+    for (std::size_t stage = 0; stage < lists_.size(); ++stage) {
+      const auto& list = lists_[stage];
+      for (std::size_t k = list.size() + 1; k-- > 0;) {
+        if (k < list.size() && blocked[list[k]]) break;
+        const double start = std::max(k == 0 ? 0 : End(list[k - 1]), End(node));
+        const double tail = k < list.size() ? tail_[list[k]] : 0;
+        const Slot slot{k, start, start + seconds + tail};
+        if (slot.BetterThan(best[stage], span_)) best[stage] = slot;
+      }
+    }
+    return best;
+  }
+  std::size_t IndexOf(const Place& place) const {
+    const auto& list = lists_[place.stage];
+    return static_cast<std::size_t>(std::find(list.begin(), list.end(), place.node) - list.begin());
+  }
+
+  void Insert(std::size_t stage, std::size_t index, const Pass& pass, double seconds,
+              std::optional<std::size_t> before, std::optional<std::size_t> after) {
+    const std::size_t id = nodes_.size();
+    nodes_.push_back({{pass}, seconds});
+    if (before) Link(*before, id);
+    if (after) Link(id, *after);
+    lists_[stage].insert(lists_[stage].begin() + static_cast<std::ptrdiff_t>(index), id);
+    Evaluate();
+  }
+
+  std::vector<std::vector<Pass>> Lists() const {
+    std::vector<std::vector<Pass>> lists(lists_.size());
+    for (std::size_t stage = 0; stage < lists.size(); ++stage) {
+      for (const std::size_t id : lists_[stage]) {
+        lists[stage].insert(lists[stage].end(), nodes_[id].passes.begin(), nodes_[id].passes.end());
+      }
+    }
+    return lists;
+  }
+  std::size_t size() const { return nodes_.size(); }
+
+ private:
+  static bool IsForward(const Pass& pass) { return pass.kind == PassKind::kForward; }
+  static std::tuple<bool, int, int, int> Key(int stage, const Pass& pass) {
+    return {IsForward(pass), stage, pass.chunk, pass.micro_batch};
+  }
+  static double Seconds(const ChunkSeconds& seconds, const Pass& pass) {
+    switch (pass.kind) {
+      case PassKind::kForward:
+        return seconds.forward_s;
+      case PassKind::kInputGradient:
+        return seconds.input_gradient_s;
+      case PassKind::kWeightGradient:
+        return seconds.weight_gradient_s;
+      default:
+        return seconds.input_gradient_s + seconds.weight_gradient_s;
+    }
+  }
+  void Link(std::size_t from, std::size_t to) {
+    nodes_[from].after.push_back(to);
+    nodes_[to].before.push_back(from);
+  }
+  double End(std::size_t node) const { return start_[node] + nodes_[node].seconds; }
+
+  // All that the node leads to (direction 1, `after`) or comes from (-1, `before`), itself included.
+  std::vector<bool> Reach(std::size_t node, std::vector<std::size_t> Node::*arcs,
+                          int direction) const {
+    std::vector<bool> reached(nodes_.size(), false);
+    std::vector<std::size_t> open{node};
+    reached[node] = true;
+    const auto visit = [&](std::size_t id) {
+      if (id == kNone || reached[id]) return;
+      reached[id] = true;
+      open.push_back(id);
+    };
+    while (!open.empty()) {
+      const std::size_t id = open.back();
+      open.pop_back();
+      visit(direction > 0 ? next_[id] : previous_[id]);
+      for (const std::size_t other : nodes_[id].*arcs) visit(other);
+    }
+    return reached;
+  }
+
+  // Starts, tails and the span, in topological order.
+  void Evaluate() {
+    const std::size_t count = nodes_.size();
+    next_.assign(count, kNone);
+    previous_.assign(count, kNone);
+    for (const auto& list : lists_) {
+      for (std::size_t k = 1; k < list.size(); ++k) {
+        next_[list[k - 1]] = list[k];
+        previous_[list[k]] = list[k - 1];
+      }
+    }
+    start_.assign(count, 0);
+    tail_.assign(count, 0);
+    waits_.resize(count);
+    order_.clear();
+    for (std::size_t id = 0; id < count; ++id) {
+      waits_[id] = nodes_[id].before.size() + (previous_[id] != kNone);
+      if (waits_[id] == 0) order_.push_back(id);
+    }
+    span_ = 0;
+    for (std::size_t k = 0; k < order_.size(); ++k) {
+      const std::size_t id = order_[k];
+      const double end = End(id);
+      span_ = std::max(span_, end);
+      const auto release = [&](std::size_t other) {
+        start_[other] = std::max(start_[other], end);
+        if (--waits_[other] == 0) order_.push_back(other);
+      };
+      if (next_[id] != kNone) release(next_[id]);
+      for (const std::size_t other : nodes_[id].after) release(other);
+    }
+    assert(order_.size() == count);  // no cycle
+    for (std::size_t k = order_.size(); k-- > 0;) {
+      const std::size_t id = order_[k];
+      double tail = next_[id] != kNone ? tail_[next_[id]] : 0;
+      for (const std::size_t other : nodes_[id].after) tail = std::max(tail, tail_[other]);
+      tail_[id] = tail + nodes_[id].seconds;
+    }
+  }
+
+  PipelineShape shape_;
+  std::vector<Node> nodes_;
+  std::vector<std::vector<std::size_t>> lists_;
+  std::map<std::tuple<bool, int, int, int>, std::size_t> ids_;
+  std::map<int, Place> entries_, exits_;
+  std::vector<std::size_t> next_, previous_, waits_, order_;
+  std::vector<double> start_, tail_;
+  double span_ = 0;
+};
+
+BubbleFill Fill(const BubbleFillInput& input, Timetable table, Preference preference) {
+  using Slot = Timetable::Slot;
+  BubbleFill fill;
+  fill.backbone_span_s = table.span();
+  fill.encoder_stage.assign(static_cast<std::size_t>(input.shape.micro_batches), 0);
+  std::vector<int> order;
+  for (int m = 0; m < input.shape.micro_batches; ++m) order.push_back(m);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return table.StartOf(table.Entry(a).node) < table.StartOf(table.Entry(b).node);
+  });
+  const bool trained = input.encoder_backward_s > 0;
+  std::vector<int> load(input.seconds.size(), 0);  // micro-batches
+  for (const int m : order) {
+    const auto entry = table.Entry(m), exit = table.Exit(m);
+    std::size_t stage = entry.stage;
+    Slot forward{table.IndexOf(entry)};
+    if (preference != Preference::kFirstStage) {
+      const auto forwards = table.SlotsBefore(entry.node, input.encoder_forward_s);
+      const auto backwards = trained ? table.SlotsAfter(exit.node, input.encoder_backward_s)
+                                     : std::vector<Slot>(forwards.size());
+      // The excesses add up: a delay by the forward moves the backward too.
+      const auto step = [&](std::size_t s) {
+        return table.span() + std::max(0.0, forwards[s].way - table.span()) +
+               std::max(0.0, backwards[s].way - table.span());
+      };
+      stage = 0;
+      for (std::size_t s = 1; s < forwards.size(); ++s) {
+        if (step(s) > step(stage) * (1 + kTie)) continue;
+        const bool preferred = preference == Preference::kLeastLoad
+                                   ? load[s] < load[stage]
+                                   : forwards[s].start < forwards[stage].start;
+        if (step(s) < step(stage) * (1 - kTie) || preferred) stage = s;
+      }
+      forward = forwards[stage];
+    }
+    table.Insert(stage, forward.index, {PassKind::kEncoderForward, 0, m}, input.encoder_forward_s,
+                 std::nullopt, entry.node);
+    if (trained) {
+      const std::size_t index =
+          preference == Preference::kFirstStage
+              ? table.IndexOf(exit) + 1
+              : table.SlotsAfter(exit.node, input.encoder_backward_s)[stage].index;
+      table.Insert(stage, index, {PassKind::kEncoderBackward, 0, m}, input.encoder_backward_s,
+                   exit.node, std::nullopt);
+    }
+    ++load[stage];
+    fill.encoder_stage[static_cast<std::size_t>(m)] = static_cast<int>(stage);
+  }
+  fill.stages = table.Lists();
+  fill.span_s = table.span();
+  return fill;
+}
+
+}  // namespace
+
+BubbleFill FillBubbles(const BubbleFillInput& input) {
+  assert(CheckPipeline(input.shape).message.empty());
+  assert(input.seconds.size() == static_cast<std::size_t>(input.shape.stages));
+  assert(input.encoder_forward_s >= 0 && input.encoder_backward_s >= 0);
+  const Timetable table(input);
+  BubbleFill best = Fill(input, table, Preference::kLeastLoad);
+  std::vector<Preference> others{Preference::kFirstStage};
+  const double visits = static_cast<double>(table.size()) * input.shape.micro_batches;
+  if (visits < kMuchWork) others.push_back(Preference::kEarliestStart);
+  for (const Preference preference : others) {
+    BubbleFill fill = Fill(input, table, preference);
+    if (fill.span_s < best.span_s * (1 - kTie)) best = std::move(fill);
+  }
+  return best;
+}
+
+}  // namespace aurum

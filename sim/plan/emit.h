@@ -1,0 +1,166 @@
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "sim/plan/rank_shares.h"
+#include "sim/plan/units.h"
+#include "sim/plan/waves.h"
+
+namespace aurum {
+
+// Puts the ops of one stage into a program, pass by pass, in the order in which a framework would
+// launch them. What passes of different stages say to each other is left to the caller, who finds
+// the waves where a pass begins and ends in `marks`.
+class StageEmitter {
+ public:
+  // Where a pass of one chunk and micro-batch meets other passes.
+  struct Marks {
+    std::vector<Wave> first;  // these wait for what the pass needs
+    Wave last;                // what it makes is there when this ends
+    Wave sent;                // its transfer to the next stage
+  };
+  struct Table {
+    std::vector<std::vector<Marks>> forward, backward;     // by chunk and micro-batch
+    std::vector<Marks> encoder_forward, encoder_backward;  // by micro-batch, in bubbles
+  };
+
+  // All must outlive the emitter. `by_class`: the units of each rank class, where micro-batches
+  // differ: [class][micro_batch]; empty: they are `units`.
+  struct Inputs {
+    const Scenario& scenario;
+    const CostContext& context;
+    const PlanPricer& pricer;
+    const StageCommunication& communication;
+    const StageUnits& units;
+    const std::vector<std::vector<const StageUnits*>>& by_class;
+    std::size_t stage;
+    double host_bandwidth;  // B/s of a GPU to its host; 0 = not needed
+  };
+  StageEmitter(const Inputs& inputs, Waves* waves, Program* program, double* total_s);
+
+  void Run(const std::vector<Pass>& passes);
+  const Table& table() const { return table_; }
+
+ private:
+  // One pass under way.
+  struct Cursor {
+    Pass pass;
+    const Chunk* chunk = nullptr;
+    const ChunkCommunication* said = nullptr;
+    Wave front;               // the data is where this ends
+    std::vector<Wave> sides;  // and these, which ran beside it
+    std::vector<Wave> first;
+    std::size_t next = 0;  // units done
+    bool aligned = false;
+  };
+  struct Late {  // gradients that are reduced after the last backward
+    const Unit* unit;
+    const UnitCommunication* of;
+  };
+
+  bool Training() const { return s_.workload.task == Task::kTrain; }
+  bool Gathers() const {
+    return s_.plan.sharding == Sharding::kFsdp || s_.plan.sharding == Sharding::kHsdp;
+  }
+  void CheckClock(double seconds);
+
+  // Waves.
+  void Attach(Cursor* at, const Wave& wave);
+  void Chain(Cursor* at, const Wave& wave);
+  OpInfo Kind(OpKind kind, const Cursor& at) const;
+  Wave Communicate(const Cursor& at, Lane lane, OpKind kind, CommId comm, int module,
+                   double times = 1);
+  void ChainCommunication(Cursor* at, Lane lane, OpKind kind, CommId comm, std::size_t module,
+                          double times = 1);
+  enum class Part { kForward, kAgain, kBackward, kInputGradient, kWeightGradient };
+  enum class Half { kFirst, kShared, kSecond, kAll };
+  Wave Compute(Cursor* at, OpKind kind, std::size_t index, Part part, Half half, double beside_s);
+  Work WorkOf(const Unit& unit, Part part, Half half, double beside_s) const;
+
+  // Passes.
+  void Begin(Cursor* at);
+  bool StepForward(Cursor* at);  // one unit; false after the last
+  bool StepBackward(Cursor* at);
+  void EndForward(Cursor* at);
+  void EndBackward(Cursor* at);
+  void RunPass(const Pass& pass);
+  void RunPair(const Pass& a, const Pass& b);
+  void ForwardUnit(Cursor* at, std::size_t index);
+  void BackwardUnit(Cursor* at, std::size_t index, bool whole);
+  void WeightGradientUnit(Cursor* at, std::size_t index);
+  void Halves(Cursor* at, std::size_t index, OpKind kind, Part part, double beside_s,
+              bool last_collective, Wave* begin, Wave* end);
+  void HalvesBackward(Cursor* at, std::size_t index, Part part, double beside_s, Wave* begin,
+                      Wave* end);
+  bool Runs(const Unit& unit, int micro_batch, bool backward) const;
+
+  // Data parallelism.
+  void GatherAhead(Cursor* at, const Unit& unit, const UnitCommunication& of);
+  void Consume(const Wave& wave);
+  void Reduce(const Unit& unit, const UnitCommunication& of, const Wave& after);
+  void FlushReduce();
+  void DecideOverlap();
+  bool Overlapped(const Cursor& at, std::size_t index) const;
+  void GatherParameters();
+  double BesideForward(const Cursor& at, std::size_t index) const;
+  double BesideBackward(const Cursor& at, std::size_t index) const;
+  Wave AddDp(OpKind kind, const Unit& unit, CommId comm, const Wave& after);
+  void StepCompute(const Wave& wave);
+  Wave Earlier(int steps) const;
+  void Optimize();
+
+  // Generation.
+  void Generate();
+  void Decode(std::int32_t micro_batch);
+
+  // Memory and host transfers.
+  void Take(const Wave& wave, bool at_end, MemoryKind kind, const Unit& unit, double bytes,
+            const std::vector<KeptTensor>* tensors = nullptr);
+  std::uint32_t TensorsOf(const Unit& unit, const std::vector<KeptTensor>& tensors);
+  Wave HostTransfer(const Cursor& at, const Unit& unit, double bytes, const Wave& after);
+
+  const Scenario& s_;
+  const CostContext& context_;
+  const PlanPricer& pricer_;
+  const StageCommunication& communication_;
+  const StageUnits& units_;
+  const std::vector<std::vector<const StageUnits*>>& by_class_;
+  std::size_t stage_;
+  double host_bandwidth_;
+  Waves& waves_;
+  Program& program_;
+  double& total_s_;
+  Table table_;
+
+  // By chunk, bubbles last: the micro-batches of its first forward, first and last backward.
+  struct Ends {
+    int forward = -1, first = -1, last = -1;
+  };
+  std::vector<Ends> ends_;
+  const Ends& EndsOf(const Cursor& at) const {
+    const bool bubbles = at.chunk == &units_.bubbles;
+    return ends_[bubbles ? units_.chunks.size() : static_cast<std::size_t>(at.pass.chunk)];
+  }
+  void FindEnds(const std::vector<Pass>& passes);
+
+  std::vector<std::vector<bool>> overlapped_;  // by chunk (bubbles last) and unit
+  std::vector<std::vector<Wave>> gathered_;    // ZeRO-1: by chunk and unit
+  std::deque<Wave> computes_;                  // the last waves of the main stream
+  std::vector<Wave> pending_;                  // the next compute waits for these
+  Wave blocking_;                              // and for this, which may not run beside it
+  std::vector<Wave> reduces_;
+  std::vector<Late> late_;
+  struct Waiting {
+    const Unit* unit;
+    const UnitCommunication* of;
+    Wave after;
+  };
+  std::optional<Waiting> waiting_;
+  std::vector<std::pair<const void*, std::uint32_t>> known_tensors_;
+  std::vector<std::pair<const Unit*, double>> held_gradients_;
+};
+
+}  // namespace aurum
