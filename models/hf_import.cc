@@ -40,8 +40,10 @@ constexpr Architecture kArchitectures[] = {
     {"InternLM2ForCausalLM", "internlm2", ImportTextOnly},
     {"PersimmonForCausalLM", "persimmon", ImportTextOnly},
     {"GPT2LMHeadModel", "gpt2", ImportTextOnly},
+    {"OPTForCausalLM", "opt", ImportTextOnly},
     {"LlavaForConditionalGeneration", "llava", ImportLlava},
     {"LlavaNextForConditionalGeneration", "llava_next", ImportLlava},
+    {"LlavaOnevisionForConditionalGeneration", "llava_onevision", ImportLlavaOnevision},
     {"LlavaLlamaForCausalLM", "llava", ImportLlavaOriginal},
     {"LlavaLlamaForCausalLM", "llava_llama", ImportLlavaOriginal},
     {"LlavaMistralForCausalLM", "llava_mistral", ImportLlavaOriginal},
@@ -51,6 +53,11 @@ constexpr Architecture kArchitectures[] = {
     {"Qwen3VLForConditionalGeneration", "qwen3_vl", ImportQwenVl},
     {"Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe", ImportQwenVl},
     {"Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe", ImportQwenVl},
+    {"Qwen2_5OmniForConditionalGeneration", "qwen2_5_omni", ImportQwenOmni},
+    {"Qwen2_5OmniModel", "qwen2_5_omni", ImportQwenOmni},
+    {"Qwen3OmniMoeForConditionalGeneration", "qwen3_omni_moe", ImportQwenOmni},
+    {"Blip2ForConditionalGeneration", "blip-2", ImportBlip2},
+    {"InstructBlipForConditionalGeneration", "instructblip", ImportBlip2},
     {"PaliGemmaForConditionalGeneration", "paligemma", ImportGemmaVision},
     {"Gemma3ForConditionalGeneration", "gemma3", ImportGemmaVision},
     {"Gemma4ForConditionalGeneration", "gemma4", ImportGemma4},
@@ -149,6 +156,7 @@ Model ImportHuggingFace(const JsonDocument& config) {
   std::size_t guilty = 0;
   root.Require(CheckModel(model, &guilty));
   root.Require(CheckImageRule(model.image));
+  root.Require(CheckVideoRule(model.video, model.image));
   model.assumed = std::move(notes.assumed);
   model.ignored = UnusedKeys(config.root, notes);
   return model;

@@ -101,6 +101,8 @@ void ImportLlava(HfConfig& root, Model* model) {
     if (next) {
       ReadPinpoints(root, &rule);
       connector.embedding_parameters = backbone.hidden;  // image_newline
+    } else {
+      FramesAsImages(root, model);
     }
   }
   model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
@@ -143,6 +145,8 @@ void ImportLlavaOriginal(HfConfig& root, Model* model) {
   if (root.Has("image_aspect_ratio") && root.Text("image_aspect_ratio") == "anyres") {
     ReadPinpoints(root, &rule);
     connector.embedding_parameters = hidden;
+  } else {
+    FramesAsImages(root, model);
   }
   model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
 }
@@ -172,6 +176,63 @@ void ImportVila(HfConfig& root, Model* model) {
   const int side = (ImageSide(vision, 224, 16, &rule) + 1) / 2;
   rule.kind = ImageRuleKind::kFixed;
   rule.tokens_per_tile = side * side;
+  FramesAsImages(root, model);
+  model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
+}
+
+// LLaVA-OneVision: SigLIP at 384 px, all of its 27·27 tokens, two biased matrices, Qwen2. Images by
+// "anyres_max_9": as LLaVA-1.6, the grid of tiles pooled where it has more than 9 tiles' tokens;
+// frames of a video pooled 2×2 behind the projector.
+void ImportLlavaOnevision(HfConfig& root, Model* model) {
+  root.set_class_name("LlavaOnevisionConfig");
+  HfConfig vision =
+      root.ChildOrDefaults("vision_config", "SiglipVisionConfig of LlavaOnevisionConfig");
+  Module tower;
+  ImageRule& rule = model->image;
+  int side = 27;
+  if (root.Has("vision_config")) {
+    const std::string type = vision.TextOr("model_type", "siglip_vision_model");
+    if (type != "siglip_vision_model") vision.Unknown("model_type", type, {"siglip_vision_model"});
+    tower = ImportSiglipVision(vision);
+    side = ImageSide(vision, 224, 16, &rule);
+  } else {
+    tower = ImportNamedTower(root, kOtherTowers[2], 26);
+    rule.image_size = 384;
+    rule.patch_size = 14;
+  }
+  tower.layers_skipped = SkippedLayers(root, "vision_feature_layer",
+                                       root.SignedOr("vision_feature_layer", -1), tower.Layers());
+  const std::string strategy = root.TextOr("vision_feature_select_strategy", "full");
+  if (strategy != "full") root.Unknown("vision_feature_select_strategy", strategy, {"full"});
+  HfConfig text = root.ChildOrDefaults("text_config", "Qwen2Config");
+  Module backbone = ImportText(text, root, "qwen2");
+  ReadLength(text, model);
+  const bool bias = root.FlagOr("multimodal_projector_bias", true);
+  Module connector = MakeConnector(
+      "connector", Modality::kVision, backbone.hidden,
+      {{tower.hidden, backbone.hidden, bias}, {backbone.hidden, backbone.hidden, bias}},
+      backbone.hidden);  // image_newline
+  rule.kind = ImageRuleKind::kLlavaAnyres;
+  rule.tokens_per_tile = side * side;
+  rule.grid_pinpoints = root.Pairs("image_grid_pinpoints");
+  if (rule.grid_pinpoints.empty()) {
+    for (int rows = 1; rows <= 6; ++rows) {
+      for (int columns = 1; columns <= 6; ++columns)
+        rule.grid_pinpoints.push_back({rows * rule.image_size, columns * rule.image_size});
+    }
+    root.Assume("image_grid_pinpoints of 1 … 6 by 1 … 6 tiles (default of LlavaOnevisionConfig)");
+  }
+  const std::string aspect = root.TextOr("vision_aspect_ratio", "anyres_max_9");
+  const std::string prefix = "anyres_max_";
+  rule.max_tiles = 0;
+  if (aspect.size() == prefix.size() + 1 && aspect.starts_with(prefix))
+    rule.max_tiles = aspect.back() - '0';
+  if (rule.max_tiles < 1 || rule.max_tiles > 9)
+    root.Unknown("vision_aspect_ratio", aspect, {"anyres_max_4", "anyres_max_9"});
+  const int pooled = (side + 1) / 2;
+  model->video.kind = VideoRuleKind::kFrames;
+  model->video.tokens_per_frame = pooled * pooled;
+  model->video.newlines = 1;
   model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
 }
 

@@ -7,65 +7,10 @@
 #include "sim/core/object_reader.h"
 
 namespace aurum {
-namespace {
-
-// Area limits stand in preprocessor_config.json, not in config.json.
-void AssumeArea(HfConfig& root, std::int64_t least, std::int64_t most, const std::string& source,
-                ImageRule* rule) {
-  rule->min_pixels = least;
-  rule->max_pixels = most;
-  root.Assume("images of " + std::to_string(least) + " … " + std::to_string(most) + " pixels (" +
-              source + ")");
-}
-
-}  // namespace
 
 void ImportTextOnly(HfConfig& root, Model* model) {
   model->modules.push_back(ImportText(root, root, model->family));
   model->max_positions = root.LongOr("max_position_embeddings", root.LongOr("n_positions", 0));
-}
-
-// Qwen2-VL and Qwen2.5-VL (text flat or in text_config), Qwen3-VL and Qwen3.5 (text_config).
-void ImportQwenVl(HfConfig& root, Model* model) {
-  const std::string& family = model->family;
-  const bool second = family == "qwen2_vl" || family == "qwen2_5_vl";
-  const std::string text_family = second ? family : family + "_text";
-  Module backbone;
-  if (second && !root.Has("text_config")) {
-    backbone = ImportText(root, root, family);
-    ReadLength(root, model);
-  } else {
-    HfConfig text = root.Child("text_config", "");
-    if (second && text.Has("model_type") && text.Text("model_type") != family &&
-        text.Text("model_type") != text_family + "_text") {
-      text.Unknown("model_type", text.Text("model_type"), {family, family + "_text"});
-    }
-    if (second) {
-      Json flat = text.reader().value();
-      flat.Set("model_type", family);
-      HfConfig renamed(ObjectReader(root.reader().document(), flat, text.reader().pointer()), "",
-                       root.notes());
-      backbone = ImportText(renamed, root, family);
-    } else {
-      backbone = ImportText(text, root, text_family);
-    }
-    ReadLength(text, model);
-  }
-  HfConfig vision = root.ChildOrDefaults("vision_config", "the vision configuration");
-  std::vector<Module> parts =
-      ImportQwenVision(vision, second ? family : "qwen3_vl", backbone.hidden);
-  ImageRule& rule = model->image;
-  rule.kind = ImageRuleKind::kNativeMerge;
-  rule.patch_size = vision.AnyIntOr({"patch_size", "spatial_patch_size"}, second ? 14 : 16);
-  rule.merge = vision.IntOr("spatial_merge_size", 2);
-  if (second) {
-    AssumeArea(root, 3136, 12845056, "preprocessor_config.json of Qwen2-VL and Qwen2.5-VL", &rule);
-  } else {
-    AssumeArea(root, 65536, 16777216, "preprocessor_config.json of Qwen3-VL", &rule);
-  }
-  root.Assume("one image is " + std::to_string(vision.IntOr("temporal_patch_size", 2)) +
-              " equal frames in the patch embedding");
-  model->modules = {std::move(parts[0]), std::move(parts[1]), std::move(backbone)};
 }
 
 // PaliGemma: one biased matrix. Gemma-3: patches are averaged to mm_tokens_per_image, a norm, one
@@ -102,6 +47,7 @@ void ImportGemmaVision(HfConfig& root, Model* model) {
     connector = MakeConnector("connector", Modality::kVision, backbone.hidden,
                               {{tower.hidden, backbone.hidden, true}}, 0);
   }
+  FramesAsImages(root, model);
   model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
 }
 
@@ -124,6 +70,10 @@ void ImportGemma4(HfConfig& root, Model* model) {
                   "a pool of " + std::to_string(rule.merge) + " patches a side");
     Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden,
                                      {{tower.hidden, backbone.hidden}}, 0);
+    model->video.kind = VideoRuleKind::kFrames;
+    model->video.tokens_per_frame = 70;
+    root.Assume(
+        "a frame of a video has at most 70 tokens (max_soft_tokens of its video processor)");
     model->modules = {std::move(tower), std::move(connector)};
   }
   model->modules.push_back(std::move(backbone));
@@ -149,6 +99,11 @@ void ImportGlm4v(HfConfig& root, Model* model) {
   // Its limits count both frames of a patch: an image may have half of them.
   AssumeArea(root, 6272, 4816896,
              "preprocessor_config.json of GLM-4.1V, half of its limits for two frames", &rule);
+  VideoRule& video = model->video;
+  video.kind = VideoRuleKind::kNativeMerge;
+  video.temporal_patch = vision.IntOr("temporal_patch_size", 2);
+  video.max_total_pixels = 47040000;
+  root.Assume("videos of at most 47040000 pixels in all frames (video processor of GLM-4.1V)");
   model->modules = {std::move(parts[0]), std::move(parts[1]), std::move(backbone)};
 }
 
@@ -184,6 +139,7 @@ void ImportInternVl(HfConfig& root, Model* model) {
     root.Fail(603, "max_dynamic_patch",
               "at most " + std::to_string(rule.max_tiles) + " tiles an image");
   rule.thumbnail = root.FlagOr("use_thumbnail", false);
+  FramesAsImages(root, model);
   Module connector = MakeConnector(
       "connector", Modality::kVision, backbone.hidden,
       {{merged, backbone.hidden, true}, {backbone.hidden, backbone.hidden, true}}, 2 * merged);
@@ -216,6 +172,16 @@ void ImportKimi(HfConfig& root, Model* model) {
   rule.merge = 2;
   AssumeArea(root, 0, 16384 * std::int64_t{rule.patch_size} * rule.patch_size,
              "16384 patches, in_patch_limit of its image processor", &rule);
+  VideoRule& video = model->video;
+  video.kind = VideoRuleKind::kNativeMerge;
+  video.temporal_pool = vision.IntOr("init_pos_emb_time", 4);
+  if (video.temporal_pool < 1 || video.temporal_pool > 1024)
+    vision.Fail(603, "init_pos_emb_time",
+                "groups of " + std::to_string(video.temporal_pool) + " frames");
+  video.max_pixels = 4096 * std::int64_t{rule.patch_size} * rule.patch_size;
+  root.Assume(
+      "a frame of a video has at most 4096 patches (in_patch_limit_each_frame of its image "
+      "processor)");
   model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
 }
 
@@ -284,100 +250,8 @@ void ImportMiniCpmV(HfConfig& root, Model* model) {
   } else {
     root.Assume("slice_config.max_slice_nums = 9 (that of MiniCPM-V 2.6)");
   }
-  model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
-}
-
-// Llama-3.2-Vision: the outputs of intermediate_layers_indices and the last go side by side to one
-// biased matrix.
-void ImportMllama(HfConfig& root, Model* model) {
-  HfConfig vision = root.Child("vision_config", "MllamaVisionConfig");
-  HfConfig text = root.Child("text_config", "");
-  Module tower = ImportMllamaVision(vision);
-  Module backbone = ImportText(text, text, "mllama_text_model");
-  ReadLength(text, model);
-  std::vector<int> taken = vision.Ints("intermediate_layers_indices");
-  if (taken.empty()) {
-    taken = {3, 7, 15, 23, 30};
-    vision.Assume(
-        "vision_config.intermediate_layers_indices = [3,7,15,23,30] (default of "
-        "MllamaVisionConfig)");
-  }
-  const int width = vision.IntOr("vision_output_dim", 7680);
-  RequireWidth(vision, "vision_output_dim", width,
-               tower.hidden * (1 + static_cast<int>(std::min<std::size_t>(taken.size(), 64))));
-  Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden,
-                                   {{width, backbone.hidden, true}}, 0);
-  ImageRule& rule = model->image;
-  rule.kind = ImageRuleKind::kCanvas;
-  ImageSide(vision, 448, 14, &rule);
-  rule.class_tokens = 1;
-  rule.max_tiles = vision.IntOr("max_num_tiles", 4);
-  model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
-}
-
-// Llama-4: a ViT with class token, pixel shuffle to an MLP without bias (inside the tower in
-// transformers), one matrix.
-void ImportLlama4(HfConfig& root, Model* model) {
-  HfConfig text = root.Child("text_config", "");
-  Module backbone = ImportText(text, root, "llama4_text");
-  ReadLength(text, model);
-  if (!root.Has("vision_config")) {
-    root.Assume(
-        "no vision_config in this file: the vision tower is left out, the model takes text only");
-    model->modules = {std::move(backbone)};
-    return;
-  }
-  HfConfig vision = root.Child("vision_config", "Llama4VisionConfig");
-  // The layers are those of a CLIP tower, with rotary positions beside the learned ones and a bias
-  // everywhere.
-  Module tower;
-  tower.name = "vision";
-  tower.kind = ModuleKind::kEncoder;
-  tower.modality = Modality::kVision;
-  tower.hidden = vision.IntOr("hidden_size", 768);
-  if (tower.hidden < 1) vision.Fail(603, "hidden_size", "'hidden_size' is 0");
-  const std::int64_t hidden = tower.hidden;
-  ImageRule& rule = model->image;
-  const int side = ImageSide(vision, 448, 14, &rule);
-  const int heads = vision.IntOr("num_attention_heads", 16);
-  const int layers = vision.IntOr("num_hidden_layers", 34);
-  if (layers < 1 || layers > 4096)
-    vision.Fail(603, "num_hidden_layers", "a tower of " + std::to_string(layers) + " layers");
-  tower.input = {{3 * std::int64_t{rule.patch_size} * rule.patch_size, hidden}};
-  tower.runs = {
-      {layers,
-       MakeEncoderLayer({.hidden = tower.hidden,
-                         .heads = heads,
-                         .head_dim = HeadDim(vision, tower.hidden, heads, "num_attention_heads"),
-                         .intermediate = vision.IntOr("intermediate_size", 5632)})}};
-  tower.embedding_parameters = (std::int64_t{side} * side + 2 + 4) * hidden;
-  vision.Require(CheckAttention(tower.runs[0].layer.attention));
-  vision.Require(CheckMlp(tower.runs[0].layer.mlp));
-  const double ratio = vision.NumberOr("pixel_shuffle_ratio", 0.5);
-  if (!(ratio > 0.01 && ratio <= 1))
-    vision.Fail(603, "pixel_shuffle_ratio", "pixel_shuffle_ratio must lie in 0.01 … 1");
-  rule.merge = static_cast<int>(1 / ratio + 0.5);
-  const int middle = vision.IntOr("projector_input_dim", 4096);
-  const int projected = vision.IntOr("projector_output_dim", 4096);
-  const int width = vision.IntOr("vision_output_dim", 7680);
-  RequireWidth(vision, "vision_output_dim", width, projected);
-  if (vision.IntOr("intermediate_size", 5632) !=
-      tower.hidden * rule.merge * std::int64_t{rule.merge}) {
-    vision.Fail(603, "intermediate_size",
-                "the pixel shuffle's MLP reads intermediate_size, which must be hidden_size times "
-                "the shuffle's " +
-                    std::to_string(rule.merge * rule.merge) + " patches");
-  }
-  Module connector = MakeConnector(
-      "connector", Modality::kVision, backbone.hidden,
-      {{hidden * rule.merge * rule.merge, middle}, {middle, projected}, {width, backbone.hidden}},
-      0);
-  rule.kind = ImageRuleKind::kCanvasSeparated;
-  rule.class_tokens = 1;
-  rule.tokens_per_tile = (side / rule.merge) * (side / rule.merge);
-  rule.max_tiles = 16;
-  rule.thumbnail = true;
-  root.Assume("at most 16 tiles an image (max_patches of its image processor)");
+  model->video.kind = VideoRuleKind::kFrames;
+  root.Assume("frames of a video are not sliced (max_slice_nums = 1)");
   model->modules = {std::move(tower), std::move(connector), std::move(backbone)};
 }
 
@@ -439,30 +313,6 @@ void ImportFuyu(HfConfig& root, Model* model) {
   Module connector = MakeConnector("connector", Modality::kVision, backbone.hidden,
                                    {{pixels, backbone.hidden, true}}, 0);
   model->modules = {std::move(connector), std::move(backbone)};
-}
-
-// The first Qwen, and with "visual" Qwen-VL: OpenCLIP bigG, 256 learned queries of the backbone's
-// width with heads of 128, stored 2D positions of the queries, norms of queries, keys and output,
-// and a square matrix behind.
-void ImportQwenOriginal(HfConfig& root, Model* model) {
-  Module backbone = ImportText(root, root, "qwen");
-  ReadLength(root, model);
-  if (root.Has("visual")) {
-    HfConfig visual = root.Child("visual", "");
-    Module tower = ImportOpenClipVision(visual, 256);
-    RequireWidth(visual, "output_dim", visual.Int("output_dim"), backbone.hidden);
-    const int hidden = backbone.hidden;
-    Module connector = MakeConnector("connector", Modality::kVision, hidden, {{hidden, hidden}},
-                                     (6 + 256) * std::int64_t{hidden});
-    connector.resampler = {256, tower.hidden, std::max(1, hidden / 128)};
-    ImageRule& rule = model->image;
-    rule.kind = ImageRuleKind::kFixed;
-    ImageSide(visual, 448, 14, &rule);
-    rule.tokens_per_tile = 256;
-    root.Assume("256 queries (visual.py of Qwen-VL)");
-    model->modules = {std::move(tower), std::move(connector)};
-  }
-  model->modules.push_back(std::move(backbone));
 }
 
 // CLIPModel: two towers, one pooled vector each, projections without bias, a temperature.

@@ -35,6 +35,8 @@ Module ImportOpenClipVision(HfConfig& c, int positions);  // Qwen-VL's "visual"
 std::vector<Module> ImportQwenVision(HfConfig& c, const std::string& family, int text_hidden);
 std::vector<Module> ImportGlm4vVision(HfConfig& c);
 
+Module ImportBlip2Vision(HfConfig& c);
+
 Module ImportWhisperEncoder(HfConfig& c, const std::string& name);
 Module ImportWhisperDecoder(HfConfig& c);
 Module ImportClipText(HfConfig& c);
@@ -54,13 +56,19 @@ void RequireWidth(const HfConfig& c, std::string_view key, int given, int wanted
 // The side of a fixed input in patches; fills the rule's image_size and patch_size.
 int ImageSide(HfConfig& vision, int size_default, int patch_default, ImageRule* rule);
 void ReadLength(HfConfig& text, Model* model);
+// Area limits of images stand in preprocessor_config.json, not in config.json: told as assumed.
+void AssumeArea(HfConfig& root, std::int64_t least, std::int64_t most, const std::string& source,
+                ImageRule* rule);
+// Videos as frames of one tile each.
+void FramesAsImages(HfConfig& root, Model* model);
 // Trailing layers that nobody reads if `layer` (from the end when negative: -2 skips one) is the one that is read.
 int SkippedLayers(const HfConfig& root, std::string_view key, int layer, int layers);
 
-// Whole models: hf_multimodal.cc, hf_llava.cc, hf_audio.cc. Each fills modules and rules;
+// Whole models: hf_multimodal.cc, hf_llava.cc, hf_qwen.cc, hf_qformer.cc, hf_audio.cc. Each fills modules and rules;
 // model->family is the model_type.
 void ImportTextOnly(HfConfig& root, Model* model);
 void ImportLlava(HfConfig& root, Model* model);
+void ImportLlavaOnevision(HfConfig& root, Model* model);
 void ImportLlavaOriginal(HfConfig& root, Model* model);
 void ImportVila(HfConfig& root, Model* model);
 void ImportQwenVl(HfConfig& root, Model* model);
@@ -76,6 +84,8 @@ void ImportLlama4(HfConfig& root, Model* model);
 void ImportMolmo(HfConfig& root, Model* model);
 void ImportFuyu(HfConfig& root, Model* model);
 void ImportQwenOriginal(HfConfig& root, Model* model);
+void ImportQwenOmni(HfConfig& root, Model* model);
+void ImportBlip2(HfConfig& root, Model* model);
 void ImportClip(HfConfig& root, Model* model);
 void ImportWhisper(HfConfig& root, Model* model);
 void ImportAudioLanguage(HfConfig& root, Model* model);

@@ -1,5 +1,6 @@
 #include "models/model.h"
 
+#include <algorithm>
 #include <cassert>
 #include <set>
 #include <string>
@@ -99,24 +100,25 @@ Count CountBody(const Module& module, bool active, bool head) {
                  hidden +
              4 * hidden * hidden + 4 * hidden;
   }
+  total += static_cast<Count>(module.queries) * hidden;
   if (head) total += static_cast<Count>(module.head_vocabulary) * hidden;
   return total;
 }
 
 template <typename Count>
-Count CountMtp(const Module& module) {
+Count CountMtp(const Module& module, bool active) {
   if (module.mtp_layers == 0) return Count{0};
   const Count hidden = module.hidden;
   const Count norms = (module.mtp_layer.layer_norm ? 6 : 3) * hidden;
   return static_cast<Count>(module.mtp_layers) *
-         (CountLayer<Count>(module.mtp_layer, hidden, /*active=*/false) + 2 * hidden * hidden +
-          norms);
+         (CountLayer<Count>(module.mtp_layer, hidden, active) + 2 * hidden * hidden + norms +
+          (active ? static_cast<Count>(module.head_vocabulary) * hidden : Count{0}));
 }
 
 template <typename Count>
 Count CountModule(const Module& module) {
   return CountBody<Count>(module, /*active=*/false, /*head=*/!module.tied_head) +
-         CountMtp<Count>(module) +
+         CountMtp<Count>(module, /*active=*/false) +
          static_cast<Count>(module.vocabulary) * static_cast<Count>(module.hidden);
 }
 
@@ -168,7 +170,13 @@ std::int64_t ModuleParameters(const Module& module) { return CountModule<std::in
 
 std::int64_t ModelParameters(const Model& model) { return CountModel<std::int64_t>(model); }
 
-std::int64_t MtpParameters(const Module& module) { return CountMtp<std::int64_t>(module); }
+std::int64_t MtpParameters(const Module& module) {
+  return CountMtp<std::int64_t>(module, /*active=*/false);
+}
+
+std::int64_t ActiveMtpParameters(const Module& module) {
+  return CountMtp<std::int64_t>(module, /*active=*/true);
+}
 
 std::int64_t ActiveParameters(const Model& model) {
   return CountBody<std::int64_t>(model.Backbone(), /*active=*/true, /*head=*/true);
@@ -243,6 +251,22 @@ ShapeProblem CheckModel(const Model& model, std::size_t* module) {
       return {"tie_word_embeddings", "a head of " + std::to_string(m.head_vocabulary) +
                                          " columns cannot share an embedding of " +
                                          std::to_string(m.vocabulary) + " rows"};
+    }
+    if (m.queries > 0) {
+      const bool reads = std::any_of(m.runs.begin(), m.runs.end(), [](const LayerRun& run) {
+        return run.layer.cross.heads > 0 || run.layer.attention.kind == AttentionKind::kCross;
+      });
+      if (m.kind != ModuleKind::kConnector || !reads) {
+        return {"queries", "module '" + m.name +
+                               "' has queries: it must be a connector, and one of its layers must "
+                               "read the input by cross-attention"};
+      }
+      if (m.resampler.queries > 0) {
+        return {"queries", "module '" + m.name + "' has queries of its own and a resampler's"};
+      }
+    }
+    if (m.deepstack > 0 && m.kind != ModuleKind::kConnector) {
+      return {"deepstack", "module '" + m.name + "' is no connector: it has no deepstack outputs"};
     }
     if (m.mtp_layers > 0 && (m.kind != ModuleKind::kBackbone || m.head_vocabulary == 0)) {
       return {"multi_token_prediction",

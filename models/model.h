@@ -11,7 +11,9 @@ namespace aurum {
 // transformer layers between an input and an output part. Shapes only, no weights. All counts are
 // per one copy of the model, unsharded.
 
-enum class Modality { kText, kVision, kAudio };
+// kVideo: of a tower for videos beside or instead of one for images. Without one, videos go through
+// the vision tower (VideoModality in models/tokens.h).
+enum class Modality { kText, kVision, kAudio, kVideo };
 enum class ModuleKind { kEncoder, kConnector, kBackbone };
 
 enum class AttentionKind {
@@ -117,6 +119,15 @@ struct Module {
   std::int64_t head_vocabulary = 0;  // columns of the output head; 0 = none
   bool tied_head = false;            // the head shares the embedding's weights
   Resampler resampler;
+  // Learned queries that pass the layers in the place of the input, which the layers read by
+  // cross-attention (`cross`, or attention of kCross): Q-Former (BLIP-2), perceiver resamplers
+  // (Flamingo, Idefics2). As many tokens come out of each sequence that goes in. 0 = the layers run
+  // on the input itself.
+  int queries = 0;
+  // Of a connector: how many outputs it makes of every token besides the first, each as wide as the
+  // backbone and added behind one of the backbone's first layers in turn (DeepStack, Qwen3-VL). The
+  // matrices that make them are among `output`.
+  int deepstack = 0;
   // Multi-token prediction (DeepSeek-V3, arXiv:2412.19437, section 2.2): behind the layers, that
   // many modules in a row. Each normalises the stream before it and the next token's embedding,
   // brings the two side by side through a matrix of 2·hidden × hidden without bias, runs mtp_layer
@@ -134,7 +145,8 @@ enum class ImageRuleKind {
   kNone,   // the model takes no images
   kFixed,  // any image is resized to image_size²; backbone_tokens each (LLaVA-1.5, Qwen-VL, CLIP,
            // PaliGemma)
-  kLlavaAnyres,  // LLaVA-1.6: base view + best grid of tiles, unpadded, one newline token per row
+  kLlavaAnyres,  // LLaVA-1.6: base view + best grid of tiles, unpadded, one newline token per row;
+                 // max_tiles > 1: the grid is pooled to that many tiles' tokens (LLaVA-OneVision)
   kNativeMerge,  // Qwen2-VL and later: sides rounded to patch·merge, area clamped, (h/pm)·(w/pm)
                  // tokens
   kRowNewline,   // Fuyu, Pixtral: ceil(w/patch)·ceil(h/patch) tokens plus one newline per row
@@ -165,6 +177,39 @@ struct ImageRule {
   bool operator==(const ImageRule&) const = default;
 };
 
+// Tokens per video, each family's own rule. See models/tokens.h.
+enum class VideoRuleKind {
+  kNone,    // the model takes no video
+  kFrames,  // every frame is an image of one tile (InternVL, MiniCPM-V, Gemma, LLaVA-OneVision)
+  kNativeMerge,  // frames of native shape in groups (Qwen2-VL and later, GLM-4.1V, Kimi-K2.5)
+  kClips,        // frames of one size in clips, each one attention sequence (VideoMAE, V-JEPA 2)
+};
+
+struct VideoRule {
+  VideoRuleKind kind = VideoRuleKind::kNone;
+  int max_frames = 0;  // longer videos must be sampled; 0 = no limit
+  // kFrames: tokens of a frame behind the connector, newlines apart; 0 = those of the image. Of an
+  // image rule with a budget: the frame's budget, which the encoder too gets to see.
+  int tokens_per_frame = 0;
+  int newlines_per_frame = 0;  // kFrames: LLaVA-Video ends every row with a newline token
+  int newlines = 0;            // kFrames: of a whole video (LLaVA-OneVision: 1)
+  // kClips: side of a frame and of a patch in pixels, frames of a clip (a shorter one is filled up),
+  // and tokens of a clip behind the connector (0 = as many as patches).
+  int image_size = 0;
+  int patch_size = 0;
+  int clip_frames = 0;
+  int tokens_per_clip = 0;
+  int temporal_patch = 1;  // frames that one patch spans; the last frame is repeated to fill it
+  // kNativeMerge: patches along time that are one attention sequence and are averaged to one behind
+  // the encoder.
+  int temporal_pool = 1;
+  std::int64_t min_pixels = 0;  // kNativeMerge: of one frame
+  std::int64_t max_pixels = 0;
+  std::int64_t max_total_pixels = 0;  // of all frames together; bounds a frame's share from above
+
+  bool operator==(const VideoRule&) const = default;
+};
+
 struct AudioRule {
   bool present = false;
   double encoder_tokens_per_s = 0;  // after the convolutions
@@ -184,6 +229,7 @@ struct Model {
   std::vector<Module> modules;  // encoders and connectors before the backbone that reads them
   ImageRule image;
   AudioRule audio;
+  VideoRule video;
   std::int64_t max_positions = 0;    // longest sequence the backbone was made for; 0 = not told
   std::string source;                // where the shapes are from
   std::vector<std::string> assumed;  // what the importer or the catalogue had to assume
@@ -197,8 +243,8 @@ struct Model {
 
 // Parameters, exact. The parts of a module sum to ModuleParameters; modules sum to ModelParameters.
 // A layer is its attention (cross-attention included), MLP, norms and the rest; a module is its
-// layers, inputs, outputs, resampler, embedding_parameters, token embedding, untied head and MTP
-// modules.
+// layers, inputs, outputs, resampler, queries, embedding_parameters, token embedding, untied head and
+// MTP modules.
 std::int64_t AttentionParameters(const Layer& layer, int hidden);
 std::int64_t MlpParameters(const Layer& layer, int hidden);  // all experts and the router
 std::int64_t ActiveMlpParameters(const Layer& layer,
@@ -208,6 +254,8 @@ std::int64_t ModuleParameters(const Module& module);
 std::int64_t ModelParameters(const Model& model);
 // Of all multi-token prediction modules: mtp_layers · (layer + 2·hidden² + three norms).
 std::int64_t MtpParameters(const Module& module);
+// Of them, per token: experts_per_token instead of all, and the shared head once for each.
+std::int64_t ActiveMtpParameters(const Module& module);
 // Of the backbone, per token, without MTP modules, without the input embedding and with the head,
 // tied or not (the N_active of NVIDIA's published TFLOP/s).
 std::int64_t ActiveParameters(const Model& model);
@@ -226,6 +274,7 @@ struct ShapeProblem {
 ShapeProblem CheckAttention(const Attention& attention);
 ShapeProblem CheckMlp(const Mlp& mlp);
 ShapeProblem CheckImageRule(const ImageRule& rule);
+ShapeProblem CheckVideoRule(const VideoRule& rule, const ImageRule& image);
 // Of the whole: zero layers, no or more than one backbone, duplicate names. `module` is the index
 // of the guilty one.
 ShapeProblem CheckModel(const Model& model, std::size_t* module);

@@ -4,12 +4,24 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
+
+#include "models/model_file.h"
 #include "sim/core/object_reader.h"
 
 namespace aurum {
+
 namespace {
 
-constexpr const char* kSchema = "aurum.model/1";
+using model_file::DefaultCausal;
+using model_file::DefaultNorms;
+using model_file::kAttentions;
+using model_file::kKinds;
+using model_file::kModalities;
+using model_file::kNorms;
+using model_file::kRules;
+using model_file::kSchema;
+using model_file::kTasks;
+using model_file::kVideoRules;
 
 // Bounds of single fields. Their products may still be absurd; CheckModel refuses what could
 // overflow.
@@ -20,26 +32,8 @@ constexpr std::int64_t kMostLoose = std::int64_t{1}
                                     << 42;  // parameters that are stated as a number
 constexpr std::int64_t kMostPixels = std::int64_t{1} << 34;
 
-const std::vector<std::string> kTasks = {"generative", "contrastive"};
-const std::vector<std::string> kKinds = {"encoder", "connector", "backbone"};
-const std::vector<std::string> kModalities = {"text", "vision", "audio"};
-const std::vector<std::string> kAttentions = {"self", "latent", "linear", "cross"};
-const std::vector<std::string> kNorms = {"rms", "layer"};
-const std::vector<std::string> kRules = {
-    "none",        "fixed",         "llava_anyres", "native_merge",
-    "row_newline", "tiles",         "canvas",       "canvas_separated",
-    "slices",      "overlap_crops", "budget"};
-
 int Int(ObjectReader& r, std::string_view key, std::int64_t fallback, std::int64_t high) {
   return static_cast<int>(r.IntegerOr(key, fallback, 0, high));
-}
-
-// An audio or image model's two forms of default: what a reader fills in and a writer leaves out.
-bool DefaultCausal(const Module& module, AttentionKind kind) {
-  return module.kind == ModuleKind::kBackbone && kind != AttentionKind::kCross;
-}
-std::int64_t DefaultNorms(const Module& module, bool layer_norm) {
-  return std::int64_t{module.hidden} * (layer_norm ? 4 : 2);
 }
 
 Attention ReadAttention(ObjectReader r, const Module& module) {
@@ -163,6 +157,14 @@ Module ReadModule(ObjectReader& r) {
     m.resampler.heads = static_cast<int>(s.Integer("num_attention_heads", 1, 1 << 16));
     s.Finish();
   }
+  m.queries = Int(r, "queries", 0, kMostWidth);
+  m.deepstack = Int(r, "deepstack", 0, kMostLayers);
+  if (r.Has("multi_token_prediction")) {
+    ObjectReader s = r.Object("multi_token_prediction");
+    const LayerRun run = ReadRun(s, m);
+    m.mtp_layers = run.count;
+    m.mtp_layer = run.layer;
+  }
   r.Finish();
   return m;
 }
@@ -202,6 +204,28 @@ ImageRule ReadImage(ObjectReader r) {
   return i;
 }
 
+VideoRule ReadVideo(ObjectReader r, const ImageRule& image) {
+  VideoRule v;
+  v.kind = static_cast<VideoRuleKind>(r.Choice("rule", kVideoRules));
+  v.max_frames = Int(r, "max_frames", 0, 1 << 20);
+  v.tokens_per_frame = Int(r, "tokens_per_frame", 0, 1 << 24);
+  v.newlines_per_frame = Int(r, "newlines_per_frame", 0, 1 << 16);
+  v.newlines = Int(r, "newlines", 0, 1 << 16);
+  v.image_size = Int(r, "image_size", 0, 1 << 16);
+  v.patch_size = Int(r, "patch_size", 0, 1 << 16);
+  v.clip_frames = Int(r, "clip_frames", 0, 1 << 16);
+  v.tokens_per_clip = Int(r, "tokens_per_clip", 0, 1 << 24);
+  v.temporal_patch = static_cast<int>(r.IntegerOr("temporal_patch_size", 1, 1, 64));
+  v.temporal_pool = static_cast<int>(r.IntegerOr("temporal_pool_size", 1, 1, 1024));
+  v.min_pixels = r.IntegerOr("min_pixels", 0, 0, kMostPixels);
+  v.max_pixels = r.IntegerOr("max_pixels", 0, 0, kMostPixels);
+  v.max_total_pixels = r.IntegerOr("max_total_pixels", 0, 0, std::int64_t{1} << 50);
+  r.Finish();
+  const ShapeProblem problem = CheckVideoRule(v, image);
+  if (!problem.message.empty()) r.Fail(603, problem.key, problem.message);
+  return v;
+}
+
 AudioRule ReadAudio(ObjectReader r) {
   AudioRule a;
   a.present = true;
@@ -210,140 +234,6 @@ AudioRule ReadAudio(ObjectReader r) {
   a.chunk_s = r.NumberOr("chunk_s", 0, 0, 1e6);
   r.Finish();
   return a;
-}
-
-// Only what differs from a reader's default is written: a file stays short enough to edit by hand.
-void SetUnless(Json* object, std::string_view key, std::int64_t value, std::int64_t fallback) {
-  if (value != fallback) object->Set(key, Json(value));
-}
-void SetFlag(Json* object, std::string_view key, bool value, bool fallback) {
-  if (value != fallback) object->Set(key, Json(value));
-}
-
-Json WriteAttention(const Attention& a, const Module& module) {
-  Json j = Json::Object();
-  if (a.kind != AttentionKind::kSelf) j.Set("kind", kAttentions[static_cast<std::size_t>(a.kind)]);
-  j.Set("num_attention_heads", a.heads);
-  SetUnless(&j, "num_key_value_heads", a.kv_heads, a.heads);
-  if (a.heads == 0 || module.hidden % a.heads != 0 || module.hidden / a.heads != a.head_dim)
-    j.Set("head_dim", a.head_dim);
-  SetUnless(&j, "v_head_dim", a.value_head_dim, a.head_dim);
-  SetFlag(&j, "causal", a.causal, DefaultCausal(module, a.kind));
-  SetUnless(&j, "sliding_window", a.window, 0);
-  SetFlag(&j, "attention_bias", a.qkv_bias, false);
-  SetFlag(&j, "key_bias", a.key_bias, true);
-  SetFlag(&j, "output_bias", a.output_bias, false);
-  SetFlag(&j, "output_gate", a.output_gate, false);
-  SetFlag(&j, "shared_key_value", a.shared_key_value, false);
-  SetUnless(&j, "q_lora_rank", a.q_lora_rank, 0);
-  SetUnless(&j, "kv_lora_rank", a.kv_lora_rank, 0);
-  SetUnless(&j, "qk_rope_head_dim", a.rope_head_dim, 0);
-  SetUnless(&j, "kv_hidden_size", a.kv_input, 0);
-  return j;
-}
-
-Json WriteRun(const LayerRun& run, const Module& module) {
-  const Layer& layer = run.layer;
-  Json j = Json::Object();
-  j.Set("num_hidden_layers", run.count);
-  j.Set("attention", WriteAttention(layer.attention, module));
-  if (layer.cross.heads > 0) j.Set("cross_attention", WriteAttention(layer.cross, module));
-  Json mlp = Json::Object();
-  SetUnless(&mlp, "intermediate_size", layer.mlp.intermediate, 0);
-  SetFlag(&mlp, "gated", layer.mlp.gated, true);
-  SetFlag(&mlp, "bias", layer.mlp.bias, false);
-  SetUnless(&mlp, "num_local_experts", layer.mlp.experts, 0);
-  SetUnless(&mlp, "num_experts_per_tok", layer.mlp.experts_per_token, 0);
-  SetUnless(&mlp, "moe_intermediate_size", layer.mlp.expert_intermediate, 0);
-  SetUnless(&mlp, "shared_expert_intermediate_size", layer.mlp.shared_intermediate, 0);
-  j.Set("mlp", std::move(mlp));
-  if (layer.layer_norm) j.Set("norm", kNorms[1]);
-  SetUnless(&j, "norm_parameters", layer.norm_parameters, DefaultNorms(module, layer.layer_norm));
-  SetUnless(&j, "other_parameters", layer.other_parameters, 0);
-  return j;
-}
-
-// Runs that alternate (dense, experts, dense, experts, …) are written once with "repeat". At every
-// place the period that covers the most runs wins, the shortest one of equals: Gemma-3's 34 layers
-// become 5 × {5 local, 1 global} and 4 local.
-Json WriteRuns(const Module& module) {
-  const std::vector<LayerRun>& runs = module.runs;
-  Json array = Json::Array();
-  std::size_t at = 0;
-  while (at < runs.size()) {
-    std::size_t best_period = 1;
-    std::size_t best_times = 1;
-    for (std::size_t period = 2; period <= 8 && at + 2 * period <= runs.size(); ++period) {
-      std::size_t times = 1;
-      while (at + (times + 1) * period <= runs.size() &&
-             std::equal(runs.begin() + static_cast<std::ptrdiff_t>(at),
-                        runs.begin() + static_cast<std::ptrdiff_t>(at + period),
-                        runs.begin() + static_cast<std::ptrdiff_t>(at + times * period))) {
-        ++times;
-      }
-      if (times > 1 && times * period > best_times * best_period) {
-        best_period = period;
-        best_times = times;
-      }
-    }
-    if (best_times == 1) {
-      array.Append(WriteRun(runs[at], module));
-      ++at;
-      continue;
-    }
-    Json pattern = Json::Array();
-    for (std::size_t i = 0; i < best_period; ++i) pattern.Append(WriteRun(runs[at + i], module));
-    Json repeated = Json::Object();
-    repeated.Set("repeat", static_cast<std::int64_t>(best_times));
-    repeated.Set("layers", std::move(pattern));
-    array.Append(std::move(repeated));
-    at += best_times * best_period;
-  }
-  return array;
-}
-
-Json WriteLinears(const std::vector<Linear>& linears) {
-  Json array = Json::Array();
-  for (const Linear& linear : linears) {
-    Json j = Json::Object();
-    j.Set("in_features", linear.in);
-    j.Set("out_features", linear.out);
-    SetFlag(&j, "bias", linear.bias, false);
-    SetUnless(&j, "repeats", linear.repeats, 1);
-    array.Append(std::move(j));
-  }
-  return array;
-}
-
-Json WriteModule(const Module& m) {
-  Json j = Json::Object();
-  j.Set("name", m.name);
-  j.Set("kind", kKinds[static_cast<std::size_t>(m.kind)]);
-  j.Set("modality", kModalities[static_cast<std::size_t>(m.modality)]);
-  j.Set("hidden_size", m.hidden);
-  SetUnless(&j, "vocab_size", m.vocabulary, 0);
-  SetUnless(&j, "head_vocab_size", m.head_vocabulary,
-            m.kind == ModuleKind::kBackbone ? m.vocabulary : 0);
-  SetFlag(&j, "tie_word_embeddings", m.tied_head, false);
-  SetUnless(&j, "embedding_parameters", m.embedding_parameters, 0);
-  if (!m.input.empty()) j.Set("input", WriteLinears(m.input));
-  if (!m.runs.empty()) j.Set("layers", WriteRuns(m));
-  SetUnless(&j, "layers_skipped", m.layers_skipped, 0);
-  if (m.resampler.queries > 0) {
-    Json r = Json::Object();
-    r.Set("queries", m.resampler.queries);
-    r.Set("kv_hidden_size", m.resampler.kv_input);
-    r.Set("num_attention_heads", m.resampler.heads);
-    j.Set("resampler", std::move(r));
-  }
-  if (!m.output.empty()) j.Set("output", WriteLinears(m.output));
-  return j;
-}
-
-Json WriteStrings(const std::vector<std::string>& strings) {
-  Json array = Json::Array();
-  for (const std::string& string : strings) array.Append(string);
-  return array;
 }
 
 }  // namespace
@@ -367,6 +257,7 @@ Model ReadModel(const JsonDocument& document) {
   std::vector<ObjectReader> modules = r.Objects("modules");
   for (ObjectReader& module : modules) model.modules.push_back(ReadModule(module));
   if (r.Has("image")) model.image = ReadImage(r.Object("image"));
+  if (r.Has("video")) model.video = ReadVideo(r.Object("video"), model.image);
   if (r.Has("audio")) model.audio = ReadAudio(r.Object("audio"));
   r.Finish();
   std::size_t guilty = 0;
@@ -378,55 +269,6 @@ Model ReadModel(const JsonDocument& document) {
     (guilty < modules.size() ? modules[guilty] : r).Fail(code, problem.key, problem.message);
   }
   return model;
-}
-
-Json WriteModel(const Model& model) {
-  Json j = Json::Object();
-  j.Set("schema", kSchema);
-  j.Set("name", model.name);
-  if (!model.family.empty()) j.Set("family", model.family);
-  if (model.task != ModelTask::kGenerative)
-    j.Set("task", kTasks[static_cast<std::size_t>(model.task)]);
-  j.Set("source", model.source);
-  if (!model.assumed.empty()) j.Set("assumed", WriteStrings(model.assumed));
-  if (!model.ignored.empty()) j.Set("ignored", WriteStrings(model.ignored));
-  SetUnless(&j, "max_position_embeddings", model.max_positions, 0);
-  Json modules = Json::Array();
-  for (const Module& module : model.modules) modules.Append(WriteModule(module));
-  j.Set("modules", std::move(modules));
-  if (!(model.image == ImageRule{})) {
-    const ImageRule& i = model.image;
-    Json image = Json::Object();
-    image.Set("rule", kRules[static_cast<std::size_t>(i.kind)]);
-    SetUnless(&image, "image_size", i.image_size, 0);
-    SetUnless(&image, "patch_size", i.patch_size, 0);
-    SetUnless(&image, "spatial_merge_size", i.merge, 1);
-    SetUnless(&image, "class_tokens", i.class_tokens, 0);
-    SetUnless(&image, "tokens_per_tile", i.tokens_per_tile, 0);
-    SetUnless(&image, "max_tiles", i.max_tiles, 1);
-    SetFlag(&image, "use_thumbnail", i.thumbnail, false);
-    SetUnless(&image, "min_pixels", i.min_pixels, 0);
-    SetUnless(&image, "max_pixels", i.max_pixels, 0);
-    if (!i.grid_pinpoints.empty()) {
-      Json points = Json::Array();
-      for (const std::vector<int>& point : i.grid_pinpoints) {
-        Json pair = Json::Array();
-        for (const int side : point) pair.Append(side);
-        points.Append(std::move(pair));
-      }
-      image.Set("image_grid_pinpoints", std::move(points));
-    }
-    j.Set("image", std::move(image));
-  }
-  if (model.audio.present) {
-    Json audio = Json::Object();
-    audio.Set("encoder_tokens_per_s", model.audio.encoder_tokens_per_s);
-    if (model.audio.backbone_tokens_per_s != 0)
-      audio.Set("backbone_tokens_per_s", model.audio.backbone_tokens_per_s);
-    if (model.audio.chunk_s != 0) audio.Set("chunk_s", model.audio.chunk_s);
-    j.Set("audio", std::move(audio));
-  }
-  return j;
 }
 
 std::vector<std::string> ModelCatalogue(const std::string& data_root) {

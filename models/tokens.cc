@@ -4,12 +4,11 @@
 #include <cmath>
 #include <string>
 
+#include "models/token_rules.h"
 #include "sim/core/diagnostic.h"
 
 namespace aurum {
 namespace {
-
-constexpr std::int64_t kMostSide = 65536;
 
 struct Grid {
   std::int64_t rows = 1;
@@ -23,102 +22,6 @@ bool HasEncoder(const Model& model, Modality modality) {
     if (module.kind == ModuleKind::kEncoder && module.modality == modality) return true;
   }
   return false;
-}
-
-// Patches of one square tile, class tokens and registers included: CLIP-L/14 at 336 px has 24·24 +
-// 1 = 577.
-std::int64_t TileSequence(const ImageRule& rule) {
-  const std::int64_t side = rule.image_size / rule.patch_size;
-  return side * side + rule.class_tokens;
-}
-
-// LLaVA-1.6 "anyres" (haotian-liu/LLaVA, mm_utils.py select_best_resolution, llava_arch.py
-// spatial_unpad).
-//
-// The image is fitted into the candidate canvas that keeps the most of its pixels, and among equals
-// wastes the fewest; the canvas is cut into tiles of the encoder's size, and a base view of the
-// whole image goes first. Behind the projector the tiles are put together to one grid of features,
-// the rows or columns that only saw padding are cut off, and every row that stays ends with one
-// newline token.
-//
-// 448×448 on a 336 px encoder: 336×672 keeps 336·336 pixels, 672×672 all 448·448. So 2×2 tiles and
-// the base view, five encoder sequences of 577; the grid is 48×48, square like the image, nothing
-// is cut: 576 + 48·48 + 48 = 2928. 1000×500: 336×672 (h×w) keeps 672·336 = 225,792, 672×672 the
-// same and wastes more: 2 tiles, 24×48, 576 + 1152 + 24 = 1752. Cost: one look at every candidate.
-MediaTokens LlavaAnyres(const ImageRule& rule, std::int64_t width, std::int64_t height) {
-  std::int64_t best_h = 0, best_w = 0, best_kept = -1, least_waste = 0;
-  for (const std::vector<int>& point : rule.grid_pinpoints) {
-    const std::int64_t h = point[0], w = point[1];
-    // min(w/width, h/height) in whole pixels, by cross multiplication.
-    const bool by_width = w * height <= h * width;
-    const std::int64_t scaled_w = by_width ? w : width * h / height;
-    const std::int64_t scaled_h = by_width ? height * w / width : h;
-    const std::int64_t kept = std::min(scaled_w * scaled_h, width * height);
-    const std::int64_t waste = w * h - kept;
-    if (kept > best_kept || (kept == best_kept && waste < least_waste)) {
-      best_h = h;
-      best_w = w;
-      best_kept = kept;
-      least_waste = waste;
-    }
-  }
-  const std::int64_t side = rule.image_size / rule.patch_size;
-  std::int64_t rows = best_h / rule.image_size * side;
-  std::int64_t columns = best_w / rule.image_size * side;
-  if (width * rows > columns * height) {  // wider than the canvas: padding lies above and below
-    rows -= 2 * ((rows - height * columns / width) / 2);
-  } else {
-    columns -= 2 * ((columns - width * rows / height) / 2);
-  }
-  const std::int64_t tiles = (best_h / rule.image_size) * (best_w / rule.image_size) + 1;
-  return {tiles, TileSequence(rule), tiles * rule.tokens_per_tile,
-          rule.tokens_per_tile + rows * columns + rows};
-}
-
-// Python's round(): halves go to the even neighbour. a, b > 0.
-std::int64_t RoundHalfEven(std::int64_t a, std::int64_t b) {
-  const std::int64_t quotient = a / b;
-  const std::int64_t twice = 2 * (a % b);
-  if (twice != b) return quotient + (twice > b ? 1 : 0);
-  return quotient + quotient % 2;
-}
-
-// Qwen2-VL and its heirs (huggingface/transformers, image_processing_qwen2_vl.py smart_resize):
-// both sides go to the nearest multiple of patch·merge; an area outside [min_pixels, max_pixels] is
-// brought inside with the shape kept, down by floor and up by ceiling. All patches are one
-// attention sequence; merge² of them become one token of the backbone.
-//
-// 448×448, patch 14, merge 2: 32·32 = 1024 patches, 256 tokens (H·W/784). 1000×700 goes to
-// 1008×700: 72·50 = 3600 and 900.
-MediaTokens NativeMerge(const Model& model, std::int64_t width, std::int64_t height) {
-  const ImageRule& rule = model.image;
-  if (std::max(width, height) > 200 * std::min(width, height)) {
-    ThrowInput(612,
-               "an image of " + std::to_string(width) + "x" + std::to_string(height) +
-                   " is more than 200 to 1: " + model.name + " refuses it",
-               "crop or split the image");
-  }
-  const std::int64_t factor = std::int64_t{rule.patch_size} * rule.merge;
-  std::int64_t h = std::max(factor, RoundHalfEven(height, factor) * factor);
-  std::int64_t w = std::max(factor, RoundHalfEven(width, factor) * factor);
-  const double area = static_cast<double>(height) * static_cast<double>(width);
-  const auto scaled = [factor](double side, double scale, bool up) {
-    const double steps = side * scale / static_cast<double>(factor);
-    return std::max<std::int64_t>(
-               1, static_cast<std::int64_t>(up ? std::ceil(steps) : std::floor(steps))) *
-           factor;
-  };
-  if (rule.max_pixels > 0 && h * w > rule.max_pixels) {
-    const double scale = 1 / std::sqrt(area / static_cast<double>(rule.max_pixels));
-    h = scaled(static_cast<double>(height), scale, false);
-    w = scaled(static_cast<double>(width), scale, false);
-  } else if (h * w < rule.min_pixels) {
-    const double scale = std::sqrt(static_cast<double>(rule.min_pixels) / area);
-    h = scaled(static_cast<double>(height), scale, true);
-    w = scaled(static_cast<double>(width), scale, true);
-  }
-  const std::int64_t tokens = (h / factor) * (w / factor);
-  return {1, tokens * rule.merge * rule.merge, tokens, tokens};
 }
 
 // Fuyu and Pixtral: patches row by row, a newline token after each row (Pixtral's last one is
@@ -370,7 +273,11 @@ ShapeProblem CheckImageRule(const ImageRule& rule) {
 }
 
 MediaTokens ImageTokens(const Model& model, std::int64_t width, std::int64_t height) {
-  const ImageRule& rule = model.image;
+  return TokensByRule(model, model.image, width, height);
+}
+
+MediaTokens TokensByRule(const Model& model, const ImageRule& rule, std::int64_t width,
+                         std::int64_t height) {
   if (rule.kind == ImageRuleKind::kNone) {
     ThrowInput(610, "model '" + model.name + "' takes no images",
                "leave images out of the data mix, or choose a vision model");
@@ -394,7 +301,7 @@ MediaTokens ImageTokens(const Model& model, std::int64_t width, std::int64_t hei
     case ImageRuleKind::kLlavaAnyres:
       return LlavaAnyres(rule, width, height);
     case ImageRuleKind::kNativeMerge:
-      return NativeMerge(model, width, height);
+      return NativeMerge(model.name, rule, width, height);
     case ImageRuleKind::kRowNewline:
       return RowNewline(model, width, height);
     case ImageRuleKind::kTiles:

@@ -1,8 +1,10 @@
 #include "sim/plan/bubble_fill.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -17,10 +19,11 @@ namespace aurum {
 // only. Its output enters at position 0, and its gradients leave there. So an encoder that every stage holds can run
 // wherever a stage idles, one micro-batch here and the next one there, and the bubbles of the pipeline pay for it.
 //
-// 1F1B, p = 2, m = 3, encoder forward E and backward e of a micro-batch half as long as a forward:
+// 1F1B, p = 2, m = 4, with an encoder as large as a stage ("~" its forward, "%" its backward, "-" and "#" those of the
+// backbone): 19 s, where the backbone alone takes 15 and the encoder on stage 0 would make it 25.
 //
-//   on stage 0    E0 F0 E1 F1 ......... B0 e0 E2 F2 B1 e1 ... B2 e2      in bubbles    E0 F0 F1 ...... B0 F2 B1 ... B2 e2
-//   stage 1       ...... F0 B0 F1 B1 ........... F2 B2                                 E1 E2 F0 B0 F1 B1 e0 F2 B2 e1
+//   0 |1~0-3~1-..0###2-1###3-1%%%2###3###3%%%|
+//   1 |0~2~0-0###1-1###2-2###3-3###0%%%2%%%..|
 //
 // What stays outside: the first encoder forward, because nothing else can run before it, and the last backward.
 //
@@ -48,16 +51,31 @@ namespace {
 constexpr double kTie = 1e-12;  // relative: what rounding may do to equal sums
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 // Visits of passes beyond which only one of the two ways is tried.
-constexpr double kMuchWork = 2e8;
+constexpr double kMuchWork = 2e7;
 
 enum class Preference { kLeastLoad, kEarliestStart, kFirstStage };
 
+// Passes that wait for one pass, or that it waits for: at most one of each half of a pair, and an encoder pass of each.
+class Arcs {
+ public:
+  void Add(std::size_t node) {
+    assert(count_ < nodes_.size());
+    nodes_[count_++] = static_cast<std::uint32_t>(node);
+  }
+  std::size_t size() const { return count_; }
+  const std::uint32_t* begin() const { return nodes_.data(); }
+  const std::uint32_t* end() const { return nodes_.data() + count_; }
+
+ private:
+  // 32 bits: the graph is read over and over, and has to stay small.
+  std::array<std::uint32_t, 4> nodes_{};
+  std::uint32_t count_ = 0;
+};
+
 // One pass, or an overlapped pair as one.
 struct Node {
-  std::vector<Pass> passes{};
   double seconds = 0;
-  std::vector<std::size_t> before{},
-      after{};  // by what it waits for; the neighbours in the list come on top
+  Arcs before{}, after{};  // the neighbours in the list come on top
 };
 
 // The graph of a step in which every stage runs its list in order.
@@ -70,34 +88,22 @@ class Timetable {
       for (std::size_t k = 0; k < schedule[stage].size(); ++k) {
         const std::size_t id = nodes_.size();
         Node node;
-        for (bool more = true; more; k += more ? 1 : 0) {
-          const Pass& pass = schedule[stage][k];
-          node.passes.push_back(pass);
+        const auto add = [&](const Pass& pass) {
           node.seconds += Seconds(input.seconds[stage][static_cast<std::size_t>(pass.chunk)], pass);
           if (pass.kind != PassKind::kWeightGradient) ids_[Key(static_cast<int>(stage), pass)] = id;
-          more = pass.with_next;
-        }
+        };
+        Passes passes{schedule[stage][k], std::nullopt};
+        add(passes.first);
+        if (passes.first.with_next) add(passes.second.emplace(schedule[stage][++k]));
+        passes_.push_back(passes);
         lists_[stage].push_back(id);
         nodes_.push_back(std::move(node));
       }
     }
     for (std::size_t stage = 0; stage < lists_.size(); ++stage) {
       for (const std::size_t id : lists_[stage]) {
-        for (const Pass& pass : nodes_[id].passes) {
-          if (pass.kind == PassKind::kWeightGradient)
-            continue;  // after its input gradients in the list
-          const int i = static_cast<int>(stage);
-          const auto from =
-              IsForward(pass) ? PreviousOf(shape_, i, pass.chunk) : NextOf(shape_, i, pass.chunk);
-          if (from) {
-            Pass needed = pass;
-            needed.chunk = from->chunk;
-            Link(ids_.at(Key(from->stage, needed)), id);
-          }
-          if (PositionOf(shape_, i, pass.chunk) == 0) {
-            (IsForward(pass) ? entries_ : exits_)[pass.micro_batch] = {stage, id};
-          }
-        }
+        LinkPass(static_cast<int>(stage), passes_[id].first, id);
+        if (passes_[id].second) LinkPass(static_cast<int>(stage), *passes_[id].second, id);
       }
     }
     Evaluate();
@@ -159,68 +165,15 @@ class Timetable {
     return static_cast<std::size_t>(std::find(list.begin(), list.end(), place.node) - list.begin());
   }
 
+  // What was known of starts and ways is of before, until Evaluate.
   void Insert(std::size_t stage, std::size_t index, const Pass& pass, double seconds,
               std::optional<std::size_t> before, std::optional<std::size_t> after) {
     const std::size_t id = nodes_.size();
-    nodes_.push_back({{pass}, seconds});
+    nodes_.push_back({seconds});
+    passes_.push_back({pass, std::nullopt});
     if (before) Link(*before, id);
     if (after) Link(id, *after);
     lists_[stage].insert(lists_[stage].begin() + static_cast<std::ptrdiff_t>(index), id);
-    Evaluate();
-  }
-
-  std::vector<std::vector<Pass>> Lists() const {
-    std::vector<std::vector<Pass>> lists(lists_.size());
-    for (std::size_t stage = 0; stage < lists.size(); ++stage) {
-      for (const std::size_t id : lists_[stage]) {
-        lists[stage].insert(lists[stage].end(), nodes_[id].passes.begin(), nodes_[id].passes.end());
-      }
-    }
-    return lists;
-  }
-  std::size_t size() const { return nodes_.size(); }
-
- private:
-  static bool IsForward(const Pass& pass) { return pass.kind == PassKind::kForward; }
-  static std::tuple<bool, int, int, int> Key(int stage, const Pass& pass) {
-    return {IsForward(pass), stage, pass.chunk, pass.micro_batch};
-  }
-  static double Seconds(const ChunkSeconds& seconds, const Pass& pass) {
-    switch (pass.kind) {
-      case PassKind::kForward:
-        return seconds.forward_s;
-      case PassKind::kInputGradient:
-        return seconds.input_gradient_s;
-      case PassKind::kWeightGradient:
-        return seconds.weight_gradient_s;
-      default:
-        return seconds.input_gradient_s + seconds.weight_gradient_s;
-    }
-  }
-  void Link(std::size_t from, std::size_t to) {
-    nodes_[from].after.push_back(to);
-    nodes_[to].before.push_back(from);
-  }
-  double End(std::size_t node) const { return start_[node] + nodes_[node].seconds; }
-
-  // All that the node leads to (direction 1, `after`) or comes from (-1, `before`), itself included.
-  std::vector<bool> Reach(std::size_t node, std::vector<std::size_t> Node::*arcs,
-                          int direction) const {
-    std::vector<bool> reached(nodes_.size(), false);
-    std::vector<std::size_t> open{node};
-    reached[node] = true;
-    const auto visit = [&](std::size_t id) {
-      if (id == kNone || reached[id]) return;
-      reached[id] = true;
-      open.push_back(id);
-    };
-    while (!open.empty()) {
-      const std::size_t id = open.back();
-      open.pop_back();
-      visit(direction > 0 ? next_[id] : previous_[id]);
-      for (const std::size_t other : nodes_[id].*arcs) visit(other);
-    }
-    return reached;
   }
 
   // Starts, tails and the span, in topological order.
@@ -263,8 +216,82 @@ class Timetable {
     }
   }
 
+  std::vector<std::vector<Pass>> Lists() const {
+    std::vector<std::vector<Pass>> lists(lists_.size());
+    for (std::size_t stage = 0; stage < lists.size(); ++stage) {
+      for (const std::size_t id : lists_[stage]) {
+        lists[stage].push_back(passes_[id].first);
+        if (passes_[id].second) lists[stage].push_back(*passes_[id].second);
+      }
+    }
+    return lists;
+  }
+  std::size_t size() const { return nodes_.size(); }
+
+ private:
+  struct Passes {
+    Pass first{};
+    std::optional<Pass> second{};  // of an overlapped pair
+  };
+  static bool IsForward(const Pass& pass) { return pass.kind == PassKind::kForward; }
+  static std::tuple<bool, int, int, int> Key(int stage, const Pass& pass) {
+    return {IsForward(pass), stage, pass.chunk, pass.micro_batch};
+  }
+  static double Seconds(const ChunkSeconds& seconds, const Pass& pass) {
+    switch (pass.kind) {
+      case PassKind::kForward:
+        return seconds.forward_s;
+      case PassKind::kInputGradient:
+        return seconds.input_gradient_s;
+      case PassKind::kWeightGradient:
+        return seconds.weight_gradient_s;
+      default:
+        return seconds.input_gradient_s + seconds.weight_gradient_s;
+    }
+  }
+  void Link(std::size_t from, std::size_t to) {
+    nodes_[from].after.Add(to);
+    nodes_[to].before.Add(from);
+  }
+  // What a pass of the backbone waits for on other stages.
+  void LinkPass(int stage, const Pass& pass, std::size_t id) {
+    if (pass.kind == PassKind::kWeightGradient) return;  // after its input gradients in the list
+    const auto from =
+        IsForward(pass) ? PreviousOf(shape_, stage, pass.chunk) : NextOf(shape_, stage, pass.chunk);
+    if (from) {
+      Pass needed = pass;
+      needed.chunk = from->chunk;
+      Link(ids_.at(Key(from->stage, needed)), id);
+    }
+    if (PositionOf(shape_, stage, pass.chunk) == 0) {
+      (IsForward(pass) ? entries_ : exits_)[pass.micro_batch] = {static_cast<std::size_t>(stage),
+                                                                 id};
+    }
+  }
+  double End(std::size_t node) const { return start_[node] + nodes_[node].seconds; }
+
+  // All that the node leads to (direction 1, `after`) or comes from (-1, `before`), itself included.
+  std::vector<bool> Reach(std::size_t node, Arcs Node::*arcs, int direction) const {
+    std::vector<bool> reached(nodes_.size(), false);
+    std::vector<std::size_t> open{node};
+    reached[node] = true;
+    const auto visit = [&](std::size_t id) {
+      if (id == kNone || reached[id]) return;
+      reached[id] = true;
+      open.push_back(id);
+    };
+    while (!open.empty()) {
+      const std::size_t id = open.back();
+      open.pop_back();
+      visit(direction > 0 ? next_[id] : previous_[id]);
+      for (const std::size_t other : nodes_[id].*arcs) visit(other);
+    }
+    return reached;
+  }
+
   PipelineShape shape_;
   std::vector<Node> nodes_;
+  std::vector<Passes> passes_;  // by node
   std::vector<std::vector<std::size_t>> lists_;
   std::map<std::tuple<bool, int, int, int>, std::size_t> ids_;
   std::map<int, Place> entries_, exits_;
@@ -310,6 +337,8 @@ BubbleFill Fill(const BubbleFillInput& input, Timetable table, Preference prefer
     }
     table.Insert(stage, forward.index, {PassKind::kEncoderForward, 0, m}, input.encoder_forward_s,
                  std::nullopt, entry.node);
+    const bool first = preference == Preference::kFirstStage;  // needs no times
+    if (!first) table.Evaluate();
     if (trained) {
       const std::size_t index =
           preference == Preference::kFirstStage
@@ -318,9 +347,11 @@ BubbleFill Fill(const BubbleFillInput& input, Timetable table, Preference prefer
       table.Insert(stage, index, {PassKind::kEncoderBackward, 0, m}, input.encoder_backward_s,
                    exit.node, std::nullopt);
     }
+    if (trained && !first) table.Evaluate();
     ++load[stage];
     fill.encoder_stage[static_cast<std::size_t>(m)] = static_cast<int>(stage);
   }
+  table.Evaluate();
   fill.stages = table.Lists();
   fill.span_s = table.span();
   return fill;

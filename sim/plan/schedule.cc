@@ -8,6 +8,73 @@
 
 namespace aurum {
 
+// Pipeline schedules
+// ==================
+//
+// Insight: p stages compute at once only if each has a micro-batch to work on. The first stage cannot begin its backwards
+// before a micro-batch has been all the way down and up again, so the schedules differ in what they put into that wait,
+// and in how many micro-batches they must keep for it. A schedule is nothing but an order of passes for every stage. Times
+// follow from the order, so the same lists serve uneven stages, slow links and interleaved communication.
+//
+// F is a forward, I the input gradients, W the weight gradients, B = I + W the whole backward of one stage, all for one
+// micro-batch. Every drawing has F = I = W = 1; "-" is forward, "#" backward or input gradients, "+" weight gradients, and
+// a number begins a pass of that micro-batch.
+//
+// GPipe (Huang et al., NeurIPS 2019). Bubble (p - 1)(F + B), memory m micro-batches. With v chunks of layers a stage it
+// goes breadth first (Lamy-Poirier, 2023): bubble (p - 1)(F + B) / v for m >= p, memory m v chunks.
+//
+//   0 |0-1-2-............0###1###2###|
+//   1 |..0-1-2-......0###1###2###....|
+//   2 |....0-1-2-0###1###2###........|
+//
+// 1F1B (Narayanan et al., SOSP 2019; SC 2021). As soon as a backward is there it goes first: the same bubble, but stage i
+// keeps min(m, p - i) micro-batches.
+//
+//   0 |0-1-2-........0###3-1###..2###..3###|
+//   1 |..0-1-....0###2-1###3-2###..3###....|
+//   2 |....0-0###1-1###2-2###3-3###........|
+//
+// Interleaved 1F1B (Narayanan et al., SC 2021). Stage i holds the chunks i, i + p, …, and micro-batches go around in groups
+// of p. The wait is for a chunk instead of a stage: bubble (p - 1)(F + B) / v. Before its first backward the stage runs
+// 2 (p - 1 - i) + (v - 1) p forwards and one more, and keeps as many chunks. a and b are the chunks:
+//
+//   0 |0a-1a-0b-1b-2a-...0b####3a-1b####2b-0a####3b-1a####...2b####...3b####2a####3a####|
+//   1 |...0a-1a-0b-0b####1b-1b####2a-0a####3a-1a####2b-2b####3b-3b####2a####3a####......|
+//
+// Zero-bubble H1 (Qi et al., "Zero Bubble Pipeline Parallelism", 2023). Only input gradients are waited for, so weight
+// gradients may come later, where the stage would idle. Stage i puts them off by i micro-batches: then every stage keeps
+// min(m, p), what the first stage of 1F1B keeps. Bubble (p - 1)(F + I - W) if W <= F; this is (p - 1)(F + B - 2W). (W > F
+// fills no more than F.)
+//
+//   0 |0-1-2-....0#0+3-1#1+2#2+3#3+|
+//   1 |..0-1-..0#2-1#0+3-2#1+3#2+3+|
+//   2 |....0-0#1-1#2-2#0+3-3#1+2+3+|
+//
+// Zero-bubble V (Qi et al. 2023; the V shape as a building block: "Pipeline Parallelism with Controllable Memory", 2024).
+// Stage i holds the chunks i and 2p - 1 - i, so a micro-batch ends where it began, and the last stage begins with its gradient
+// at once. With F = I = W and m >= 2p - 1 no stage idles between its first and its last pass; as stage i starts i hops late, the
+// step as a whole is (p - 1) F / 2 longer than its work. Every stage keeps 2p chunks, the p stages of 1F1B's first.
+// Other proportions leave bubbles: the order is the one of equal times.
+//
+//   0 |0a-1a-2a-0b-0b#0b+1b-1b#1b+3a-0a#0a+2b-2b#2b+1a#1a+3b-3b#3b+2a#2a+3a#3a+...|
+//   1 |...0a-0b-1a-1b-0b#0b+2a-0a#0a+2b-1b#1b+3a-1a#1a+3b-2b#2b+2a#3b#3a#2a+3b+3a+|
+//
+// DualPipe (DeepSeek-V3 technical report, 2024, section 3.2.1 and figure 5). Half of the micro-batches enter at the last stage
+// and run the other way, through a second copy of the layers: chunk 0 of stage i is position i, chunk 1 position p - 1 - i.
+// In the steady state the forward of one direction and the backward of the other run as one (`with_next`), each
+// computing while the other communicates. Bubble (p/2 - 1)(F&B + B - 3W), F&B being such a pair; exact for F = I and
+// W <= F, and the bubble of the middle stages: the outer ones have fewer pairs and, where F&B < F + B, idle less. Every
+// stage keeps at most p + 1 micro-batches. 4 to 7 come the other way:
+//
+//   0 |0-1-2-4-4#4+5-3-5b##..6-0a##6b##..7-1a##7b##2#2+3#3+|
+//   1 |..0-4-1-5-2-4b##6-0a##3-5b##7-1a##6b##2a##..7#3#7+3+|
+//   2 |..4-0-5-1-6-0a##2-4b##7-1a##3-5b##2a##6b##..3#7#3+7+|
+//   3 |4-5-6-0-0#0+1-7-1a##..2-4b##2a##..3-5b##3a##6#6+7#7+|
+//
+// All lists are written down in closed form, in O(passes); none is searched for. They cannot deadlock for any
+// number of micro-batches: leaving micro-batches out of an order that works leaves an order that works, because no
+// pass waits for a pass of another micro-batch except through the order.
+
 namespace {
 
 constexpr std::array<std::pair<ScheduleKind, std::string_view>, 6> kNames{{

@@ -10,7 +10,7 @@ namespace aurum {
 
 // In which order the stages of a pipeline run their passes.
 enum class ScheduleKind {
-  kGpipe,         // all forwards, then all backwards (Huang et al. 2019)
+  kGpipe,         // all forwards, then all backwards (Huang et al. 2019); chunk by chunk
   k1F1B,          // Narayanan et al. 2019/2021
   kInterleaved,   // v chunks a stage, micro-batches in groups of p (Narayanan et al. 2021)
   kZeroBubbleH1,  // backward in two: input gradients at once, weight gradients into bubbles; the
@@ -44,7 +44,8 @@ struct Pass {
 struct PipelineShape {
   ScheduleKind kind = ScheduleKind::k1F1B;
   int stages = 1;         // p
-  int chunks = 1;         // v: of a stage; 2 for kZeroBubbleV and kDualPipe
+  int chunks = 1;         // v: of a stage; 1 for k1F1B and kZeroBubbleH1, 2 for kZeroBubbleV and
+                          // kDualPipe, any for kGpipe and kInterleaved
   int micro_batches = 1;  // m
 };
 

@@ -1,12 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "models/model.h"
 #include "sim/core/json.h"
 #include "sim/core/object_reader.h"
+#include "sim/workload/sample_file.h"
+#include "sim/workload/sample_source.h"
 
 namespace aurum {
 
@@ -18,18 +21,72 @@ struct ImageInput {
   std::int64_t count = 0;  // images of this size in every sample
 };
 
-// What one step is fed with: every sample alike.
+struct VideoInput {
+  std::int64_t frames = 0;  // as the model gets them
+  std::int64_t width = 0;   // pixels
+  std::int64_t height = 0;
+  std::int64_t count = 1;
+};
+
+// How samples become sequences of the backbone.
+enum class PackingPolicy {
+  kNone,    // one sample a row; a micro-batch is padded to its longest
+  kLength,  // rows hold as many whole samples as fit into max_tokens, without padding; attention
+            // stays inside of a sample. A batch then counts rows, as training frameworks count.
+};
+struct Packing {
+  PackingPolicy policy = PackingPolicy::kNone;
+  std::int64_t max_tokens = 0;  // kLength
+};
+
+// Which rows go together, among those of kBucketWindow steps (step_draw.h).
+enum class Bucketing {
+  kNone,
+  kLength,    // of like length
+  kModality,  // with the same kinds of media, and of like length among those
+};
+
+// Which replica gets which row of a step.
+enum class Balance {
+  kNone,   // as they come
+  kCount,  // rows with media are dealt out evenly
+  kLoad,   // longest processing time first, by the backbone's work for a row
+  // As they come, then each phase evens out its own work over the replicas in every micro-batch, by
+  // an all-to-all: encoders by single images, the backbone by samples. Packed rows then come apart,
+  // as nothing is padded; rows that are padded go together by length. OrchMLLM, arXiv 2503.23830.
+  kPost,
+};
+
+// Encoders in a micro-batch without anything to encode.
+enum class TextOnly { kIdle, kDummyForward };
+
+// What one step is fed with. Every sample alike by the plain keys, or drawn from a mixture or a file.
 struct Workload {
   Task task = Task::kTrain;
-  std::int64_t global_batch_size = 1;  // samples per step, over all replicas
+  std::int64_t global_batch_size = 1;  // samples per step, over all replicas; kLength: packed rows
   std::int64_t text_tokens = 0;        // per sample, media not counted
   std::vector<ImageInput> images;      // per sample
   double audio_s = 0;                  // per sample
+  std::vector<VideoInput> videos;      // per sample
   std::int64_t new_tokens = 0;         // kGenerate: decoded per sample
+
+  std::vector<SampleKind> mixture;            // in place of the plain keys
+  std::shared_ptr<const SampleFile> samples;  // or in place of both
+  Packing packing;
+  Bucketing bucketing = Bucketing::kNone;
+  Balance balance = Balance::kNone;
+  TextOnly text_only = TextOnly::kIdle;
+  int draws = 1;           // steps that are drawn
+  std::uint64_t seed = 0;  // of all draws
+
+  // Steps and replicas may differ. Otherwise every micro-batch is micro_batch_size equal samples.
+  bool Uneven() const { return !mixture.empty() || samples != nullptr; }
 };
 
-// Reads the scenario's "workload" object. E01xx.
-Workload ReadWorkload(ObjectReader reader);
+// Reads the scenario's "workload" object. E01xx, E0620 … E0628; of a file of samples also E0201, E0202 and
+// what its lines do wrong. Its path is relative to the scenario's file. With a `cache`, files that
+// other scenarios have read are shared.
+Workload ReadWorkload(ObjectReader reader, SampleFileCache* cache = nullptr);
 
 // Sequences that one sample sends through one module. Attention stays inside a sequence.
 struct SequenceBatch {
@@ -39,21 +96,36 @@ struct SequenceBatch {
 
 struct ModuleLoad {
   std::vector<SequenceBatch> batches;
-  double tokens = 0;         // through the layers: Σ sequences · tokens
+  double tokens = 0;         // through the layers: Σ sequences · tokens, padding included
   double output_tokens = 0;  // that leave the module: after pooling, merging or resampling
+  double real_tokens = 0;    // of `tokens`, without padding and dummies
+  // Of an encoder whose work several GPUs of one replica share (StepShape::encoder_ranks): the share
+  // of the busiest. Never below 1 / encoder_ranks, 1 where a single image cannot be shared.
+  double busiest_share = 1;
 };
 
-// One sample as every module sees it.
+// One sample as every module sees it, or a whole micro-batch (step_draw.h): then all are sums.
 struct SampleLoad {
   std::vector<ModuleLoad> modules;  // as in Model::modules
-  double backbone_tokens = 0;       // length of the backbone's sequence: text and media
-  double cross_modal_tokens = 0;    // that an encoder or connector produced for the backbone
+  double backbone_tokens = 0;     // length of the backbone's sequence: text and media, and padding
+  double cross_modal_tokens = 0;  // that an encoder or connector produced for the backbone
   double cross_attention_tokens =
       0;  // of them, those that are keys of cross-attention and not in the sequence
+  double real_tokens = 0;  // of backbone_tokens, without padding
+  double samples = 1;
 };
 
-// Applies the model's own token rules. E0610/E0611 where the model takes no such input; E0612 where nothing is left to do
-// (no text and no media), E0613 where an encoder of the model gets no input is only a warning and appended to `warnings`.
+// One sample by the model's own token rules. Of an uneven workload: the mean sample of the whole file,
+// or of the first samples of the mixture (kMeanSamples, or as many as all draws take if those are
+// more, kMostMeanSamples at most). Its modules have one batch each, of the length and number that give
+// the mean of the tokens and of their squares, so that linear and quadratic costs are both the
+// expected ones. Padding is not in it: see MeanMicroBatch (typical_load.h).
+// E0610/E0611 where the model takes no such input; E0612 where nothing is left to do (no text and no
+// media): of a sample of a file, with its line. Appended to `warnings`: W1613 an encoder that gets no
+// input, W1614 a sequence too long for the model, W1620 one too long for packing, W1621 a key that
+// changes nothing.
+inline constexpr std::int64_t kMeanSamples = 16384;
+inline constexpr std::int64_t kMostMeanSamples = 1 << 18;
 SampleLoad LoadOfSample(const Model& model, const Workload& workload,
                         std::vector<Diagnostic>* warnings);
 

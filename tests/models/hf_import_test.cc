@@ -118,6 +118,71 @@ TEST_CASE("every architecture's parts and what was assumed") {
   CHECK(scout.Backbone().runs[1].layer.attention.window == 0);
 }
 
+TEST_CASE("omni models: eyes, ears and one backbone") {
+  const Model omni = Import("qwen3_omni");
+  REQUIRE(omni.modules.size() == 5);
+  CHECK(omni.Find("vision")->modality == Modality::kVision);
+  const Module* audio = omni.Find("audio");
+  REQUIRE(audio != nullptr);
+  CHECK(audio->runs[0].layer.attention.window == 104);  // eight seconds
+  CHECK(audio->runs[0].layer.attention.key_bias);
+  CHECK(audio->input.size() == 4);
+  CHECK(audio->input[3].in == 480 * 16);
+  CHECK(omni.Find("audio_connector")->output[1].out == 2048);
+  CHECK(omni.video.kind == VideoRuleKind::kNativeMerge);
+  CHECK(Mentions(omni.assumed, "the thinker alone"));
+  // The public count is that of the thinker alone, tower by tower.
+  CHECK(ModelParameters(omni) == 31719205488);
+  const Model second = Import("qwen2_5_omni");
+  CHECK(second.Find("audio")->runs[0].layer.attention.window == 100);
+  CHECK_FALSE(second.Find("audio")->runs[0].layer.attention.key_bias);
+  CHECK(second.Find("vision")->runs[0].layer.attention.window == 64);
+  CHECK(Broken("qwen3_omni", "thinker_config.audio_config", "").code == 602);
+  CHECK(Broken("qwen3_omni", "thinker_config.audio_config.output_dim", "1024").code == 603);
+  const Diagnostic window =
+      Broken("qwen3_omni", "thinker_config.audio_config.n_window_infer", "10");
+  CHECK(window.code == 603);
+  CHECK(window.where.pointer == "/thinker_config/audio_config/n_window_infer");
+  CHECK(Broken("qwen2_5_omni", "thinker_config.vision_config.out_hidden_size", "3580").code == 603);
+}
+
+TEST_CASE("a Q-Former between a tower and a text model") {
+  const Model blip = Import("blip2");
+  CHECK(blip.modules[1].queries == 32);
+  CHECK(blip.image.tokens_per_tile == 32);
+  CHECK(blip.max_positions == 2048);
+  // InstructBLIP's has a second MLP in every layer, and embeddings of words and positions.
+  const std::int64_t mlp = 2 * 768 * 3072 + 3072 + 768 + 2 * 768;
+  CHECK(ModuleParameters(Import("instructblip").modules[1]) - ModuleParameters(blip.modules[1]) ==
+        12 * mlp + (30523 + 512) * 768 + 769 * (4096 - 2560));
+  CHECK(Broken("blip2", "qformer_config.encoder_hidden_size", "1024").code == 603);
+  CHECK(Broken("blip2", "qformer_config.cross_attention_frequency", "0").code == 603);
+  CHECK(Broken("blip2", "qformer_config.use_qformer_text_input", "true").code == 604);
+  CHECK(Broken("blip2", "num_query_tokens", "0").code == 603);
+  CHECK(Broken("blip2", "text_config.model_type", "t5").code == 601);
+  CHECK(Broken("opt", "do_layer_norm_before", "false").code == 604);
+  CHECK(Broken("opt", "word_embed_proj_dim", "512").code == 603);
+  CHECK(Broken("llava_onevision", "vision_aspect_ratio", "pad").code == 604);
+}
+
+TEST_CASE("video rules that the importer fills in, and says so") {
+  for (const char* name :
+       {"qwen2_vl", "qwen3_vl", "glm4v", "kimi_k25", "gemma3", "gemma4", "internvl", "minicpmv",
+        "llava", "llava_onevision", "paligemma", "vila"}) {
+    const Model model = Import(name);
+    CAPTURE(name);
+    CHECK(model.video.kind != VideoRuleKind::kNone);
+    const bool in_config = std::string(name) == "llava_onevision";
+    CHECK((in_config || Mentions(model.assumed, "video")));
+  }
+  for (const char* name : {"llama", "clip", "fuyu", "mllama", "llama4", "molmo", "pixtral",
+                           "qwen_vl", "blip2", "llava_next", "locateanything"}) {
+    CAPTURE(name);
+    CHECK(Import(name).video.kind == VideoRuleKind::kNone);
+  }
+  CHECK(Broken("kimi_k25", "vision_config.init_pos_emb_time", "0").code == 603);
+}
+
 TEST_CASE("the traps of real configs") {
   // 1: intermediate_size of the first Qwen and of Molmo counts both halves.
   CHECK(Import("qwen_vl").Backbone().runs[0].layer.mlp.intermediate == 11008);

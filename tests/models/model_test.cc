@@ -34,6 +34,7 @@ std::int64_t SumOfParts(const Module& module) {
     const std::int64_t h = module.hidden;
     sum += module.resampler.queries * h + module.resampler.kv_input * h + 4 * h * h + 4 * h;
   }
+  sum += module.queries * module.hidden + MtpParameters(module);
   return sum;
 }
 
@@ -93,7 +94,7 @@ TEST_CASE("published counts of the catalogue, the towers and the fixtures") {
   const JsonDocument published = ReadJsonFile("tests/models/published_counts.json");
   std::map<std::string, int> catalogue;
   for (const std::string& name : ModelCatalogue(".")) catalogue[name] = 0;
-  CHECK(catalogue.size() >= 25);
+  CHECK(catalogue.size() >= 43);
   for (const Json& row : published.root.items()) {
     const bool fixture = row.Find("fixture") != nullptr;
     const std::string name = row.Find(fixture ? "fixture" : "model")->AsString();
@@ -166,6 +167,53 @@ TEST_CASE("active parameters reproduce NVIDIA's published TFLOP/s per GPU") {
   // AutoModel, DeepSeek-V3, 1024 H100, BF16, length 4096: 865 and 216.
   CHECK(TeraflopsPerGpu(ImportHuggingFace(ReadJsonFile(deepseek)), 865, 4096) ==
         doctest::Approx(216).epsilon(0.006));
+}
+
+TEST_CASE("multi-token prediction: a layer, a projection and three norms, apart from the rest") {
+  Model model = FromCatalogue("llama-2-7b");
+  const std::int64_t before = ModelParameters(model);
+  const std::int64_t active = ActiveParameters(model);
+  Module& backbone = model.modules.back();
+  backbone.mtp_layers = 2;
+  backbone.mtp_layer = backbone.runs[0].layer;
+  const std::int64_t one = LayerParameters(backbone.mtp_layer, 4096) + 2 * 4096 * 4096 + 3 * 4096;
+  CHECK(ModelParameters(model) - before == 2 * one);
+  CHECK(ActiveParameters(model) == active);
+  CHECK(backbone.Layers() == 32);
+  backbone.mtp_layer.layer_norm = true;  // its three norms have biases then
+  CHECK(MtpParameters(backbone) == 2 * (one + 3 * 4096));
+}
+
+TEST_CASE("a Q-Former: queries pass layers of which every second reads the image") {
+  const Model model = FromCatalogue("blip2-opt-2.7b");
+  const Module* former = model.Find("connector");
+  REQUIRE(former != nullptr);
+  CHECK(former->queries == 32);
+  CHECK(former->Layers() == 12);
+  int reading = 0;
+  for (const LayerRun& run : former->runs) {
+    if (run.layer.cross.heads == 0) continue;
+    reading += run.count;
+    CHECK(run.layer.cross.kv_input == model.Find("vision")->hidden);
+  }
+  CHECK(reading == 6);
+  // BERT-base without its embeddings is 85.054M; six cross-attentions with keys of width 1408 and
+  // their norms, the queries, a norm and the projection come on top.
+  const std::int64_t h = 768;
+  const std::int64_t bert = 12 * (12 * h * h + 13 * h);
+  CHECK(bert == 85054464);
+  const std::int64_t cross = 6 * (2 * h * h + 2 * 1408 * h + 4 * h + 2 * h);
+  CHECK(ModuleParameters(*former) ==
+        bert + cross + 32 * h + 2 * h + former->output[0].Parameters());
+}
+
+TEST_CASE("DeepStack: three more mergers, told apart for what they send") {
+  const Model model = FromCatalogue("qwen3-vl-30b-a3b");
+  const Module* merger = model.Find("connector");
+  REQUIRE(merger != nullptr);
+  CHECK(merger->deepstack == 3);
+  CHECK(merger->output.size() == 8);  // two matrices each
+  CHECK(FromCatalogue("qwen2.5-vl-7b").Find("connector")->deepstack == 0);
 }
 
 TEST_CASE("active parameters: the head counts, tied or not, the input embedding never") {

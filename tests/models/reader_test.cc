@@ -95,6 +95,23 @@ TEST_CASE("what is written reads back the same") {
   odd.ignored = {"three"};
   odd.image = {ImageRuleKind::kLlavaAnyres, 14, 7, 3, 2, 5, 6, true, 8, 9, {{14, 28}, {28, 14}}};
   odd.audio = {true, 12.5, 6.25, 0.1};
+  odd.video = {VideoRuleKind::kFrames, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  m.mtp_layers = 2;
+  m.mtp_layer = m.runs[0].layer;
+  m.head_vocabulary = 80;
+  Module former = odd.modules[0];
+  former.name = "former";
+  former.kind = ModuleKind::kConnector;
+  former.runs[0].layer.cross = {AttentionKind::kCross, 1, 1, 3, 3};
+  former.queries = 12;
+  former.deepstack = 13;
+  check(odd);
+  Model queried = odd;
+  queried.modules.insert(queried.modules.begin() + 1, former);
+  check(queried);
+  m.mtp_layers = 0;
+  m.mtp_layer = {};
+  m.head_vocabulary = 0;
   check(odd);
   m.head_vocabulary = 90;
   m.tied_head = true;
@@ -177,6 +194,34 @@ TEST_CASE("contradictions name the place") {
   CHECK(broken("\"rule\": \"fixed\"",
                "\"rule\": \"native_merge\", \"min_pixels\": 9, \"max_pixels\": 8")
             .code == 603);
+  const Diagnostic queries = broken("\"hidden_size\": 64", "\"hidden_size\": 64, \"queries\": 4");
+  CHECK(queries.code == 603);
+  CHECK(queries.where.pointer == "/modules/1/queries");
+  CHECK(broken("\"hidden_size\": 64", "\"hidden_size\": 64, \"deepstack\": 3").message ==
+        "module 'backbone' is no connector: it has no deepstack outputs");
+  const char* const kMtp =
+      "\"multi_token_prediction\": {\"num_hidden_layers\": 1, \"attention\": "
+      "{\"num_attention_heads\": 8}, \"mlp\": {\"intermediate_size\": 64}}";
+  CHECK(Read(Replaced(kSmall, "\"vocab_size\": 100", std::string("\"vocab_size\": 100, ") + kMtp))
+            .Backbone()
+            .mtp_layers == 1);
+  const Diagnostic headless = broken("\"vocab_size\": 100", kMtp);
+  CHECK(headless.code == 603);
+  CHECK(headless.where.pointer == "/modules/1/multi_token_prediction");
+  const std::string image = "\"image\": {\"rule\": \"fixed\"";
+  CHECK(broken(image, "\"video\": {\"rule\": \"native_merge\"}, " + image).message ==
+        "a video of native shape needs the image rule native_merge");
+  CHECK(broken(image, "\"video\": {\"rule\": \"clips\"}, " + image).where.pointer == "/video");
+  CHECK(broken(image,
+               "\"video\": {\"rule\": \"clips\", \"image_size\": 32, \"patch_size\": 16, "
+               "\"clip_frames\": 15, \"temporal_patch_size\": 2}, " +
+                   image)
+            .message == "clip_frames = 15 must be a multiple of temporal_patch_size = 2");
+  CHECK(broken(image, "\"video\": {\"rule\": \"frame\"}, " + image).help.find("'frames'") !=
+        std::string::npos);
+  CHECK(broken(image + ", \"image_size\": 28, \"patch_size\": 14, \"tokens_per_tile\": 4}",
+               "\"video\": {\"rule\": \"frames\"}")
+            .where.pointer == "/video/rule");
   // More than 10^17 parameters: refused before anything could overflow.
   const std::string wide = Replaced(kSmall, "\"hidden_size\": 64", "\"hidden_size\": 16777216");
   const Diagnostic huge = ThrownBy([&] {

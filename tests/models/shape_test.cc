@@ -112,6 +112,11 @@ TEST_CASE("DeepSeek-V3 with and without its multi-token prediction module") {
         doctest::Approx(11.5e9).epsilon(0.001));
   CHECK(static_cast<double>(ModelParameters(with) + 2LL * 129280 * 7168) ==
         doctest::Approx(685e9).epsilon(0.001));
+  // The same: 2.4B active, embedding and head of 0.927B each included (its layer and they: 2.44B).
+  const std::int64_t projection = 2 * 7168 * 7168;
+  CHECK(static_cast<double>(ActiveMtpParameters(with.Backbone()) - projection + 129280 * 7168) ==
+        doctest::Approx(2.44e9).epsilon(0.002));
+  CHECK(ActiveMtpParameters(main.Backbone()) == 0);
   // Two modules are twice one.
   shape.mtp_layers = 2;
   CHECK(MtpParameters(MakeModel(shape).Backbone()) == 2 * mtp);

@@ -253,6 +253,15 @@ TEST_CASE("with bubble enough the step is the backbone's and the first encoder f
   }
 }
 
+TEST_CASE("the example of the essay") {
+  const BubbleFillInput input = Uniform(ScheduleKind::k1F1B, 2, 1, 4, 1, 2);
+  const BubbleFill fill = FillBubbles(input);
+  CHECK(fill.backbone_span_s == 15);
+  CHECK(fill.span_s == 19);
+  CHECK(fill.encoder_stage == std::vector<int>{1, 0, 1, 0});
+  CHECK(*Span(input, OnFirstStage(input)) == 25);
+}
+
 TEST_CASE("an encoder that takes no time changes nothing") {
   for (const ScheduleKind kind : {ScheduleKind::k1F1B, ScheduleKind::kZeroBubbleH1}) {
     const BubbleFill fill = FillBubbles(Uniform(kind, 4, 1, 8, 0, 0));

@@ -120,8 +120,8 @@ def main(reader):
             if key[0] not in ("family", "$schema") and not shapes & (seen | unknown):
                 complaints.append(f"{kind}: no file has the key {'/'.join(key)}: add it to one of tests/schema/examples")
 
-    # Compact: the reader takes one document a line.
-    text = "".join(f"{kind} {json.dumps(document, separators=(',', ':'))}\n" for kind, _, _, document, _ in cases)
+    # Compact: the reader takes one document a line, with the path that the document's own paths are relative to.
+    text = "".join(f"{kind} {path} {json.dumps(document, separators=(',', ':'))}\n" for kind, path, _, document, _ in cases)
     run = subprocess.run([reader], input=text, capture_output=True, text=True, check=True)
     verdicts = run.stdout.splitlines()
     if len(verdicts) != len(cases):

@@ -1,5 +1,5 @@
-// Reads documents with our own readers, for check_agreement.py: every line of stdin is "KIND JSON",
-// every line of stdout is "ok" or the diagnostic's number and message.
+// Reads documents with our own readers, for check_agreement.py: every line of stdin is "KIND PATH
+// JSON", every line of stdout is "ok" or the diagnostic's number and message.
 
 #include <functional>
 #include <iostream>
@@ -33,8 +33,10 @@ int main() {
   std::string line;
   while (std::getline(std::cin, line)) {
     const std::size_t blank = line.find(' ');
+    const std::size_t second = line.find(' ', blank + 1);
     try {
-      readers.at(line.substr(0, blank))(aurum::ParseJson(line.substr(blank + 1), "stdin"));
+      readers.at(line.substr(0, blank))(aurum::ParseJson(
+          line.substr(second + 1), line.substr(blank + 1, second - blank - 1)));
       std::cout << "ok\n";
     } catch (const aurum::InputError& error) {
       const aurum::Diagnostic& d = error.diagnostic();

@@ -10,7 +10,12 @@ namespace {
 struct Inputs {
   Profile profile = ReadProfile(OpenProfile("a100", "."));
   Stack stack = ReadStack(OpenStack("megatron-core", "."));
-  CostContext context{&profile, &stack, DType::kBf16, 1};
+  CostContext context = [this] {
+    CostContext c;
+    c.profile = &profile;
+    c.stack = &stack;
+    return c;
+  }();
 };
 
 LayerShape Shape(int hidden, double sequences, double tokens, double tp = 1) {
@@ -78,7 +83,7 @@ TEST_CASE("training FLOPs per token are NVIDIA's 6·N_active + 6·L·s·heads·h
   }
 }
 
-TEST_CASE("tensor parallelism divides FLOPs and sharded memory exactly, never replicated memory") {
+TEST_CASE("tensor parallelism divides FLOPs exactly, never the traffic of what is replicated") {
   const Inputs in;
   const Model llama = ReadModel(OpenModel("llama-2-7b", "."));
   const Layer& layer = llama.Backbone().runs[0].layer;
@@ -88,19 +93,7 @@ TEST_CASE("tensor parallelism divides FLOPs and sharded memory exactly, never re
   shape.sequence_parallel = true;
   const LayerCost parallel = CostOfLayer(layer, shape, in.context);
   CHECK(ForwardFlops(parallel) == doctest::Approx(ForwardFlops(whole) / 4).epsilon(1e-12));
-  CHECK(parallel.kept_bytes == doctest::Approx(whole.kept_bytes / 4).epsilon(1e-12));
-  CHECK(replicated.kept_bytes > parallel.kept_bytes);
   CHECK(replicated.mlp.forward.memory_s > parallel.mlp.forward.memory_s);
-}
-
-TEST_CASE("a frozen layer keeps less, a recomputed one keeps its input alone") {
-  const Inputs in;
-  const Model llama = ReadModel(OpenModel("llama-2-7b", "."));
-  const LayerCost cost =
-      CostOfLayer(llama.Backbone().runs[0].layer, Shape(4096, 1, 1000), in.context);
-  CHECK(cost.kept_frozen_bytes < cost.kept_bytes);
-  CHECK(cost.kept_checkpoint_bytes == in.stack.recompute_input_bytes * 1000 * 4096);
-  CHECK(cost.kept_checkpoint_bytes < cost.kept_frozen_bytes);
 }
 
 TEST_CASE(
@@ -128,6 +121,118 @@ TEST_CASE("decoding gets slower with context, by its cache alone") {
   CHECK(far.attention_s > near.attention_s);
   CHECK(far.gemm_s == near.gemm_s);
   CHECK(KvCacheBytesPerToken(layer, 1) == 2 * 2 * 4096);  // 524,288 B over 32 layers
+}
+
+double Flops(const LayerCost& cost) {
+  double flops = 0;
+  for (const PassCost* half : {&cost.attention, &cost.shared, &cost.mlp})
+    flops += half->forward.flops + half->input_gradient.flops + half->weight_gradient.flops;
+  return flops;
+}
+
+TEST_CASE("context parallelism shares FLOPs out evenly, in a ring and in Ulysses") {
+  const Inputs in;
+  const Model llama = ReadModel(OpenModel("llama-3.1-8b", "."));
+  const Layer& layer = llama.Backbone().runs[0].layer;
+  const double whole = Flops(CostOfLayer(layer, Shape(4096, 1, 8192), in.context));
+  for (const auto kind : {ContextParallelKind::kRing, ContextParallelKind::kUlysses}) {
+    for (const double cp : {2.0, 4.0, 8.0}) {
+      LayerShape shape = Shape(4096, 1, 8192);
+      shape.cp = cp;
+      shape.cp_kind = kind;
+      CHECK(Flops(CostOfLayer(layer, shape, in.context)) * cp ==
+            doctest::Approx(whole).epsilon(1e-12));
+    }
+  }
+}
+
+TEST_CASE("experts: what expert parallelism leaves a GPU, all GPUs together do once") {
+  const Inputs in;
+  const Model mixtral = ReadModel(OpenModel("mixtral-8x7b", "."));
+  const Layer& layer = mixtral.Backbone().runs[0].layer;
+  const auto experts = [&](double tp, double ep, double expert_tp, double imbalance = 1) {
+    LayerShape shape = Shape(4096, 1, 4096, tp);
+    shape.sequence_parallel = tp > 1;
+    shape.experts_sharded = ep != 1 || expert_tp != tp;
+    shape.ep = ep;
+    shape.expert_tp = expert_tp;
+    shape.expert_imbalance = imbalance;
+    return CostOfLayer(layer, shape, in.context);
+  };
+  const double whole = experts(1, 1, 1).mlp.forward.flops;
+  for (const double tp : {1.0, 2.0, 4.0}) {
+    for (const double ep : {2.0, 8.0}) {
+      for (const double expert_tp : {1.0, 2.0}) {
+        // tp GPUs hold the tokens of one micro-batch between them.
+        const double each = experts(tp, ep, expert_tp).mlp.forward.flops;
+        CHECK(each * tp == doctest::Approx(whole).epsilon(1e-12));
+      }
+    }
+  }
+  CHECK(experts(1, 8, 1, 1.5).mlp.forward.flops == doctest::Approx(1.5 * whole).epsilon(1e-12));
+  // Every token leaves for its two experts, once per copy.
+  CHECK(experts(1, 8, 1).routed_tokens == 2 * 4096);
+  CHECK(experts(4, 8, 1).routed_tokens == 2 * 1024);
+}
+
+TEST_CASE("an adapter adds its own FLOPs, and only its own gradients") {
+  const Inputs in;
+  const Model llama = ReadModel(OpenModel("llama-2-7b", "."));
+  const Layer& layer = llama.Backbone().runs[0].layer;
+  const double tokens = 2048, h = 4096, f = 11008, r = 16;
+  LayerShape shape = Shape(4096, 1, tokens);
+  const LayerCost plain = CostOfLayer(layer, shape, in.context);
+  shape.adapter.kind = AdapterKind::kLora;
+  shape.adapter.rank = 16;
+  shape.adapter.targets = {"q", "v", "down"};
+  const LayerCost with = CostOfLayer(layer, shape, in.context);
+  const double extra = 2 * tokens * r * (2 * (h + h) + (f + h));
+  CHECK(with.attention.forward.flops + with.mlp.forward.flops ==
+        doctest::Approx(plain.attention.forward.flops + plain.mlp.forward.flops + extra)
+            .epsilon(1e-12));
+  CHECK(with.attention.adapter_gradient.flops + with.mlp.adapter_gradient.flops ==
+        doctest::Approx(extra).epsilon(1e-12));
+  CHECK(plain.attention.adapter_gradient.flops == 0);
+  // A base in four bits is unpacked, forward and back, and computes the same.
+  shape.adapter.base = QuantisedBase::kNf4;
+  const LayerCost narrow = CostOfLayer(layer, shape, in.context);
+  CHECK(narrow.attention.forward.flops == with.attention.forward.flops);
+  CHECK(narrow.attention.forward.memory_s > with.attention.forward.memory_s);
+}
+
+TEST_CASE("selective recomputation runs again what it names, and no more than all") {
+  const Inputs in;
+  const Model llama = ReadModel(OpenModel("llama-2-7b", "."));
+  const Layer& layer = llama.Backbone().runs[0].layer;
+  LayerShape shape = Shape(4096, 1, 2048);
+  shape.recompute.scope = RecomputeScope::kSelective;
+  double least = 0;
+  for (bool RecomputeParts::*part : {&RecomputeParts::norm, &RecomputeParts::activation,
+                                     &RecomputeParts::attention, &RecomputeParts::mlp}) {
+    shape.recompute.parts = {};
+    shape.recompute.parts.*part = true;
+    const LayerCost cost = CostOfLayer(layer, shape, in.context);
+    const double again = cost.attention.again.Seconds() + cost.mlp.again.Seconds();
+    CHECK(again > 0);
+    CHECK(again < cost.attention.forward.Seconds() + cost.mlp.forward.Seconds());
+    least = std::max(least, again);
+  }
+  shape.recompute.parts.norm = shape.recompute.parts.attention = true;
+  const LayerCost most = CostOfLayer(layer, shape, in.context);
+  CHECK(most.attention.again.Seconds() + most.mlp.again.Seconds() > least);
+}
+
+TEST_CASE("narrow formats are faster products and more traffic, and only where there are units") {
+  Inputs in;
+  in.profile = ReadProfile(OpenProfile("h100", "."));
+  const Model llama = ReadModel(OpenModel("llama-3.1-70b", "."));
+  const Layer& layer = llama.Backbone().runs[0].layer;
+  const LayerCost wide = CostOfLayer(layer, Shape(8192, 1, 8192), in.context);
+  in.context.precision = Precision::kFp8;
+  const LayerCost narrow = CostOfLayer(layer, Shape(8192, 1, 8192), in.context);
+  CHECK(narrow.mlp.forward.gemm_s < 0.75 * wide.mlp.forward.gemm_s);
+  CHECK(narrow.mlp.forward.memory_s > wide.mlp.forward.memory_s);
+  CHECK(narrow.mlp.forward.flops == wide.mlp.forward.flops);
 }
 
 }  // namespace

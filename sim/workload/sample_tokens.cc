@@ -1,0 +1,179 @@
+#include "sim/workload/sample_tokens.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "sim/core/random.h"
+
+namespace aurum {
+namespace {
+
+// SEAM, to go once models/tokens.h declares VideoTokens: a template, so that its absence is seen only
+// here. Without it every frame is an image of its own.
+template <typename M>
+MediaTokens TokensOfVideo(const M& model, std::int64_t frames, std::int64_t width,
+                          std::int64_t height) {
+  if constexpr (requires { VideoTokens(model, frames, width, height); }) {
+    return VideoTokens(model, frames, width, height);
+  } else {
+    MediaTokens media = ImageTokens(model, width, height);
+    media.sequences *= frames;
+    media.connector_tokens *= frames;
+    media.backbone_tokens *= frames;
+    return media;
+  }
+}
+
+}  // namespace
+
+MediaTokens TokenCounter::TokensOf(const MediaItem& item) {
+  if (item.kind == MediaKind::kAudio) return AudioTokens(model_, item.seconds);
+  const std::array<std::int64_t, 3> key = {item.frames, item.width, item.height};
+  if (const auto found = known_.find(key); found != known_.end()) return found->second;
+  const MediaTokens media = item.kind == MediaKind::kVideo
+                                ? TokensOfVideo(model_, item.frames, item.width, item.height)
+                                : ImageTokens(model_, item.width, item.height);
+  constexpr std::size_t kMostKnown = 1 << 20;
+  if (known_.size() < kMostKnown) known_.emplace(key, media);
+  return media;
+}
+
+CountedSample TokenCounter::Count(const Sample& sample) {
+  CountedSample counted;
+  counted.text_tokens = static_cast<double>(sample.text_tokens);
+  counted.backbone_tokens = counted.text_tokens;
+  counted.media.reserve(sample.media.size());
+  for (const MediaItem& item : sample.media) {
+    const CountedMedia media{item.kind, TokensOf(item), static_cast<double>(item.count)};
+    if (model_.task != ModelTask::kContrastive) {
+      counted.backbone_tokens += static_cast<double>(media.tokens.backbone_tokens) * media.count;
+    }
+    counted.media.push_back(media);
+  }
+  if (counted.backbone_tokens <= 0) {
+    ThrowInput(612, "a sample of this workload has no tokens for the backbone",
+               "set workload.text_tokens or add images");
+  }
+  return counted;
+}
+
+SampleStream::SampleStream(const Model& model, const Workload& workload)
+    : workload_(workload),
+      counter_(model),
+      seed_(RandomBits(workload.seed, /*stream=*/0x5a3b1e5, /*counter=*/0)) {
+  plain_.text_tokens = workload.text_tokens;
+  for (const ImageInput& image : workload.images) {
+    plain_.media.push_back({MediaKind::kImage, image.width, image.height, 0, 0, image.count});
+  }
+  if (workload.audio_s > 0) {
+    plain_.media.push_back({MediaKind::kAudio, 0, 0, 0, workload.audio_s, 1});
+  }
+  for (const VideoInput& video : workload.videos) {
+    plain_.media.push_back(
+        {MediaKind::kVideo, video.width, video.height, video.frames, 0, video.count});
+  }
+}
+
+CountedSample SampleStream::OfFile(std::size_t index) {
+  const SampleFile& file = *workload_.samples;
+  try {
+    return counter_.Count(file.At(index));
+  } catch (const InputError& error) {
+    Diagnostic d = error.diagnostic();
+    d.where.file = file.path();
+    d.where.line = static_cast<int>(file.LineOf(index));
+    d.where.column = 1;
+    throw InputError(std::move(d), error.exit_code());
+  }
+}
+
+CountedSample SampleStream::At(std::uint64_t position) {
+  if (workload_.samples != nullptr) return OfFile(workload_.samples->IndexAt(seed_, position));
+  if (workload_.mixture.empty()) return counter_.Count(plain_);
+  std::size_t kind = 0;
+  const Sample sample = DrawSample(workload_.mixture, seed_, position, &kind);
+  try {
+    return counter_.Count(sample);
+  } catch (const InputError& error) {
+    Diagnostic d = error.diagnostic();
+    d.where.pointer = "/workload/mixture/" + std::to_string(kind);
+    d.message += " (drawn of '" + workload_.mixture[kind].name + "')";
+    throw InputError(std::move(d), error.exit_code());
+  }
+}
+
+MediaChain ChainOf(const Model& model, Modality modality) {
+  MediaChain chain;
+  for (std::size_t i = 0; i + 1 < model.modules.size(); ++i) {
+    const Module& module = model.modules[i];
+    if (module.modality != modality) continue;
+    if (module.kind == ModuleKind::kEncoder) chain.encoder = static_cast<int>(i);
+    if (module.kind == ModuleKind::kConnector) {
+      chain.connector = static_cast<int>(i);
+      chain.resamples = module.resampler.queries > 0;
+    }
+  }
+  return chain;
+}
+
+void AddToChain(const MediaTokens& media, double count, const MediaChain& chain, SampleLoad* load) {
+  const auto real = [&](std::int64_t tokens) { return static_cast<double>(tokens) * count; };
+  const auto add = [](double sequences, std::int64_t tokens, ModuleLoad* module) {
+    module->batches.push_back({sequences, static_cast<double>(tokens)});
+    module->tokens += sequences * static_cast<double>(tokens);
+    module->real_tokens = module->tokens;
+  };
+  if (chain.encoder >= 0) {
+    ModuleLoad& encoder = load->modules[static_cast<std::size_t>(chain.encoder)];
+    add(real(media.sequences), media.sequence_tokens, &encoder);
+    encoder.output_tokens += real(media.connector_tokens);
+  }
+  if (chain.connector >= 0) {
+    ModuleLoad& connector = load->modules[static_cast<std::size_t>(chain.connector)];
+    if (chain.resamples) {  // reads everything that the encoder made
+      add(real(media.sequences), media.sequence_tokens, &connector);
+    } else {
+      add(real(1), media.connector_tokens, &connector);
+    }
+    // Separators (newline tokens) are learned embeddings: they never pass the connector.
+    connector.output_tokens +=
+        real(media.backbone_tokens > 0 ? std::min(media.connector_tokens, media.backbone_tokens)
+                                       : media.connector_tokens);
+  }
+}
+
+void AddToBackbone(const Model& model, const MediaTokens& media, double count, SampleLoad* load) {
+  if (model.task == ModelTask::kContrastive) return;
+  const auto real = [&](std::int64_t tokens) { return static_cast<double>(tokens) * count; };
+  load->backbone_tokens += real(media.backbone_tokens);
+  if (media.backbone_tokens > 0) {
+    load->cross_modal_tokens += real(media.backbone_tokens);
+  } else {
+    load->cross_modal_tokens += real(media.connector_tokens);
+    load->cross_attention_tokens += real(media.connector_tokens);
+  }
+}
+
+MediaTokens SmallestMedia(const Model& model, Modality modality) {
+  if (modality == Modality::kVision) return ImageTokens(model, 1, 1);
+  const double rate = std::max(model.audio.encoder_tokens_per_s, 1e-6);
+  return AudioTokens(model, std::min(1 / rate, 1.0));
+}
+
+void MergeBatches(std::vector<SequenceBatch>* batches) {
+  std::sort(batches->begin(), batches->end(),
+            [](const SequenceBatch& a, const SequenceBatch& b) { return a.tokens < b.tokens; });
+  std::size_t kept = 0;
+  for (const SequenceBatch& batch : *batches) {
+    if (batch.sequences <= 0 || batch.tokens <= 0) continue;
+    if (kept > 0 && (*batches)[kept - 1].tokens == batch.tokens) {
+      (*batches)[kept - 1].sequences += batch.sequences;
+    } else {
+      (*batches)[kept++] = batch;
+    }
+  }
+  batches->resize(kept);
+}
+
+}  // namespace aurum

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "models/model.h"
+#include "models/tokens.h"
+#include "sim/workload/sample_source.h"
+#include "sim/workload/workload.h"
+
+namespace aurum {
+
+// `count` equal images, clips or videos as a model counts them.
+struct CountedMedia {
+  MediaKind kind = MediaKind::kImage;
+  MediaTokens tokens;
+  double count = 1;
+};
+
+struct CountedSample {
+  double text_tokens = 0;
+  double backbone_tokens = 0;  // of its sequence: text, and the media that stand in it
+  std::vector<CountedMedia> media;
+};
+
+// Counts samples by a model's rules and remembers the sizes that it has met. Not for two threads.
+class TokenCounter {
+ public:
+  explicit TokenCounter(const Model& model) : model_(model) {}
+  // E0610, E0611, E0612.
+  CountedSample Count(const Sample& sample);
+  const Model& model() const { return model_; }
+
+ private:
+  MediaTokens TokensOf(const MediaItem& item);
+
+  const Model& model_;
+  std::map<std::array<std::int64_t, 3>, MediaTokens> known_;  // by frames, width and height
+};
+
+// The endless stream of samples that a workload's steps take, counted; plain workloads: all alike. A
+// pure function of the workload's seed and the position. Not for two threads.
+class SampleStream {
+ public:
+  SampleStream(const Model& model, const Workload& workload);
+  // Errors of counting name the line of the file or the kind of the mixture.
+  CountedSample At(std::uint64_t position);
+  CountedSample OfFile(std::size_t index);  // of workload.samples
+
+ private:
+  const Workload& workload_;
+  TokenCounter counter_;
+  std::uint64_t seed_;
+  Sample plain_;
+};
+
+// The modules that see images and videos, or audio; -1 for none.
+struct MediaChain {
+  int encoder = -1;
+  int connector = -1;
+  bool resamples = false;  // the connector reads all that the encoder made
+};
+MediaChain ChainOf(const Model& model, Modality modality);
+inline Modality ModalityOf(MediaKind kind) {
+  return kind == MediaKind::kAudio ? Modality::kAudio : Modality::kVision;
+}
+
+// Adds `count` pieces of media to encoder and connector.
+void AddToChain(const MediaTokens& media, double count, const MediaChain& chain, SampleLoad* load);
+// Adds what the same pieces are to the backbone: backbone_tokens, cross-modal and cross-attention
+// tokens. A contrastive model's towers never join: nothing.
+void AddToBackbone(const Model& model, const MediaTokens& media, double count, SampleLoad* load);
+
+// The least that an encoder can be given: one smallest image, or one shortest clip.
+MediaTokens SmallestMedia(const Model& model, Modality modality);
+
+// Batches of equal length become one; by ascending length, so that equal loads have equal lists.
+void MergeBatches(std::vector<SequenceBatch>* batches);
+
+}  // namespace aurum
