@@ -178,7 +178,7 @@ std::pair<std::string, std::string> Scale(double total, int columns, std::string
     *unit = "ms";
   }
   // The smallest step of 1, 2 or 5 times a power of ten that is at least ten columns wide.
-  const double least = total * factor * std::min(10.0, columns / 2.0) / columns;
+  const double least = total * factor * (std::min(10.0, columns / 2.0) / columns);
   int exponent = static_cast<int>(std::floor(std::log10(least)));
   long long digit = 10;
   for (const long long candidate : {1LL, 2LL, 5LL}) {
@@ -195,8 +195,8 @@ std::pair<std::string, std::string> Scale(double total, int columns, std::string
   std::string labels, ruler(static_cast<std::size_t>(columns), '-');
   for (long long k = 0; k <= columns; ++k) {
     const double at = static_cast<double>(k) * step / (total * factor) * columns;
+    if (!(at < columns - 0.5)) break;
     const auto column = static_cast<std::size_t>(std::lround(at));
-    if (column >= ruler.size()) break;
     ruler[column] = '|';
     const std::string label = Decimal(k * digit, exponent);
     if (k > 0 && labels.size() + 1 > column) continue;  // the label before is too long

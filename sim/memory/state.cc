@@ -53,6 +53,23 @@ double DummyGradientParameters(const Scenario& s, std::size_t module, const Modu
   return std::min(most, share.largest_layer);
 }
 
+// Elements of the largest matrix that a quantised base unpacks: one of a layer's, never the embedding.
+double UnpackedElements(const Scenario& s) {
+  const Module& m = s.model->Backbone();
+  const double tp = s.plan.tp;
+  double most = 0;
+  for (const LayerRun& run : m.runs) {
+    const Attention& a = run.layer.attention;
+    const Mlp& mlp = run.layer.mlp;
+    const double width =
+        std::max({static_cast<double>(a.heads) * a.head_dim, static_cast<double>(mlp.intermediate),
+                  static_cast<double>(mlp.expert_intermediate),
+                  static_cast<double>(mlp.shared_intermediate)});
+    most = std::max(most, width * m.hidden / tp);
+  }
+  return most;
+}
+
 }  // namespace
 
 StateShards ShardsOf(const Plan& plan, const Stack& stack) {
@@ -148,8 +165,8 @@ LastingMemory LastingOf(const Scenario& s, const RankClass& c) {
       const bool gptq = plan.adapter.base == QuantisedBase::kGptq4;
       out.workspace =
           std::max(out.workspace, stack.workspace_bytes +
-                                      share.largest_matrix * (gptq ? stack.dequantised_gptq_bytes
-                                                                   : stack.dequantised_bytes));
+                                      UnpackedElements(s) * (gptq ? stack.dequantised_gptq_bytes
+                                                                  : stack.dequantised_bytes));
     }
     // What is quantised is taken from experts in their share.
     const double plain = all > 0 ? 1 - quantised / all : 0;

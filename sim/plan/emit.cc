@@ -31,6 +31,15 @@
 //
 // Cost: ops are O(classes · micro-batches · units).
 namespace aurum {
+namespace {
+
+// Units whose offloaded activations may be on their way to the host at once. Engines bound it: torchtune
+// stashes five tensors; Megatron-Kwai's peaks are those of about four chunks of two layers that stay,
+// the one that runs and the one that comes back among them.
+constexpr std::size_t kUnitsLeaving = 4;
+
+}  // namespace
+
 StageEmitter::StageEmitter(const Inputs& in, Waves* waves, Program* program, double* total_s)
     : s_(in.scenario),
       context_(in.context),
@@ -250,8 +259,30 @@ void StageEmitter::GatherAhead(Cursor* at, const Unit& unit, const UnitCommunica
     const Wave wave = AddDp(OpKind::kParameterGather, unit, comm, after);
     for (std::size_t i = 0; i < from_host; ++i) waves_.Follow(pending_[i], wave);
     pending_.push_back(wave);
-    Take(wave, false, MemoryKind::kCommunication, unit, pricer_.Bytes(comm));
   }
+  if (pending_.size() > from_host) TakeWindow(pending_[from_host], unit, of);
+}
+
+// Of one gather, what comes and goes. A share of embedding and head stays for the whole step
+// (sim/memory/state.cc).
+double StageEmitter::WindowBytes(const Unit& unit, CommId comm) const {
+  if (pricer_.Seconds(comm) <= 0) return 0;
+  const double all = unit.AllParameters();
+  const double root = all > 0 ? s_.stack->root_window_share * unit.parameters.embedding / all : 0;
+  return pricer_.Bytes(comm) * (1 - root);
+}
+
+// Micro-batches in flight share the gathered parameters of a unit that is not resharded.
+void StageEmitter::TakeWindow(const Wave& wave, const Unit& unit, const UnitCommunication& of) {
+  if (windows_[&unit]++ > 0) return;
+  Take(wave, false, MemoryKind::kCommunication, unit,
+       WindowBytes(unit, of.gather) + WindowBytes(unit, of.gather_experts));
+}
+void StageEmitter::ReturnWindow(const Wave& wave, const Unit& unit, const UnitCommunication& of) {
+  const auto held = windows_.find(&unit);
+  if (held == windows_.end() || held->second == 0 || --held->second > 0) return;
+  Take(wave, true, MemoryKind::kCommunication, unit,
+       -WindowBytes(unit, of.gather) - WindowBytes(unit, of.gather_experts));
 }
 
 // After an op of the main stream that consumes gathered parameters.
@@ -567,6 +598,11 @@ void StageEmitter::ForwardUnit(Cursor* at, std::size_t index) {
   const Unit& unit = at->chunk->units[index];
   const UnitCommunication& of = at->said->units[index];
   GatherAhead(at, unit, of);
+  // Compute waits for activations that left a few units ago, or they would pile up on a slow link.
+  if (leaving_.size() >= kUnitsLeaving) {
+    pending_.push_back(leaving_.front());
+    leaving_.pop_front();
+  }
   const double parts = unit.has_second ? 2 : 1;
   Wave begin, end;
   const Wave* gathered = nullptr;
@@ -587,12 +623,7 @@ void StageEmitter::ForwardUnit(Cursor* at, std::size_t index) {
   }
   Take(begin, false, MemoryKind::kWorkspace, unit, memory.work_forward_bytes);
   Take(end, true, MemoryKind::kWorkspace, unit, -memory.work_forward_bytes);
-  if (Gathers() && s_.plan.reshard_after_forward) {
-    for (const CommId comm : {of.gather, of.gather_experts}) {
-      if (pricer_.Seconds(comm) > 0)
-        Take(end, true, MemoryKind::kCommunication, unit, -pricer_.Bytes(comm));
-    }
-  }
+  if (Gathers() && s_.plan.reshard_after_forward) ReturnWindow(end, unit, of);
   const double away = s_.plan.offload.activations;
   if (away > 0 && unit.backward && !unit.logits) {
     const double bytes =
@@ -600,6 +631,7 @@ void StageEmitter::ForwardUnit(Cursor* at, std::size_t index) {
     if (bytes > 0) {
       const Wave out = HostTransfer(*at, unit, bytes, end);
       Take(out, true, kind, unit, -bytes);
+      leaving_.push_back(out);
       if (!s_.plan.overlap.offload) at->sides.push_back(out);
     }
   }
@@ -664,12 +696,7 @@ void StageEmitter::BackwardUnit(Cursor* at, std::size_t index, bool whole) {
       Take(end, true, kind, unit, -held, &memory.kept);
     }
   }
-  if (Gathers()) {
-    for (const CommId comm : {of.gather, of.gather_experts}) {
-      if (pricer_.Seconds(comm) > 0)
-        Take(end, true, MemoryKind::kCommunication, unit, -pricer_.Bytes(comm));
-    }
-  }
+  if (Gathers()) ReturnWindow(end, unit, of);
   StepCompute(end);
   if (whole) WeightGradientUnit(at, index);
 }
@@ -704,9 +731,13 @@ void StageEmitter::WeightGradientUnit(Cursor* at, std::size_t index) {
     double shards = 1;
     if (Gathers() || s_.plan.sharding == Sharding::kZero2)
       shards = s_.plan.sharding == Sharding::kHsdp ? layout.shard : layout.cp * layout.dp;
+    // Beside an embedding or a head, an adapter is a trained copy in the stack's own formats.
+    const double adapter_bytes =
+        unit.layer == nullptr ? s_.stack->gradient_bytes : s_.stack->adapter_gradient_bytes;
+    // Offloaded parameters have their gradients on the host.
     const double bytes = ((unit.trained ? unit.AllParameters() : 0) * s_.stack->gradient_bytes +
-                          unit.parameters.adapters * s_.stack->adapter_gradient_bytes) /
-                         shards;
+                          unit.parameters.adapters * adapter_bytes) *
+                         (1 - s_.plan.offload.parameters) / shards;
     Take(made, false, MemoryKind::kGradients, unit, bytes);
     held_gradients_.emplace_back(&unit, bytes);
   }

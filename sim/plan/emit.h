@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -120,6 +121,9 @@ class StageEmitter {
   void Take(const Wave& wave, bool at_end, MemoryKind kind, const Unit& unit, double bytes,
             const std::vector<KeptTensor>* tensors = nullptr);
   std::uint32_t TensorsOf(const Unit& unit, const std::vector<KeptTensor>& tensors);
+  double WindowBytes(const Unit& unit, CommId comm) const;
+  void TakeWindow(const Wave& wave, const Unit& unit, const UnitCommunication& of);
+  void ReturnWindow(const Wave& wave, const Unit& unit, const UnitCommunication& of);
   Wave HostTransfer(const Cursor& at, const Unit& unit, double bytes, const Wave& after);
 
   const Scenario& s_;
@@ -161,6 +165,8 @@ class StageEmitter {
   std::optional<Waiting> waiting_;
   std::vector<std::pair<const void*, std::uint32_t>> known_tensors_;
   std::vector<std::pair<const Unit*, double>> held_gradients_;
+  std::map<const Unit*, int> windows_;  // passes that hold a unit's gathered parameters
+  std::deque<Wave> leaving_;            // activations on their way to the host
 };
 
 }  // namespace aurum

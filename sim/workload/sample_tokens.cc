@@ -7,32 +7,12 @@
 #include "sim/core/random.h"
 
 namespace aurum {
-namespace {
-
-// SEAM, to go once models/tokens.h declares VideoTokens: a template, so that its absence is seen only
-// here. Without it every frame is an image of its own.
-template <typename M>
-MediaTokens TokensOfVideo(const M& model, std::int64_t frames, std::int64_t width,
-                          std::int64_t height) {
-  if constexpr (requires { VideoTokens(model, frames, width, height); }) {
-    return VideoTokens(model, frames, width, height);
-  } else {
-    MediaTokens media = ImageTokens(model, width, height);
-    media.sequences *= frames;
-    media.connector_tokens *= frames;
-    media.backbone_tokens *= frames;
-    return media;
-  }
-}
-
-}  // namespace
-
 MediaTokens TokenCounter::TokensOf(const MediaItem& item) {
   if (item.kind == MediaKind::kAudio) return AudioTokens(model_, item.seconds);
   const std::array<std::int64_t, 3> key = {item.frames, item.width, item.height};
   if (const auto found = known_.find(key); found != known_.end()) return found->second;
   const MediaTokens media = item.kind == MediaKind::kVideo
-                                ? TokensOfVideo(model_, item.frames, item.width, item.height)
+                                ? VideoTokens(model_, item.frames, item.width, item.height)
                                 : ImageTokens(model_, item.width, item.height);
   constexpr std::size_t kMostKnown = 1 << 20;
   if (known_.size() < kMostKnown) known_.emplace(key, media);
@@ -45,7 +25,13 @@ CountedSample TokenCounter::Count(const Sample& sample) {
   counted.backbone_tokens = counted.text_tokens;
   counted.media.reserve(sample.media.size());
   for (const MediaItem& item : sample.media) {
-    const CountedMedia media{item.kind, TokensOf(item), static_cast<double>(item.count)};
+    CountedMedia media;
+    media.kind = item.kind;
+    media.modality = item.kind == MediaKind::kAudio   ? Modality::kAudio
+                     : item.kind == MediaKind::kVideo ? VideoModality(model_)
+                                                      : Modality::kVision;
+    media.tokens = TokensOf(item);
+    media.count = static_cast<double>(item.count);
     if (model_.task != ModelTask::kContrastive) {
       counted.backbone_tokens += static_cast<double>(media.tokens.backbone_tokens) * media.count;
     }
@@ -103,18 +89,18 @@ CountedSample SampleStream::At(std::uint64_t position) {
   }
 }
 
-MediaChain ChainOf(const Model& model, Modality modality) {
-  MediaChain chain;
+MediaChains::MediaChains(const Model& model) {
   for (std::size_t i = 0; i + 1 < model.modules.size(); ++i) {
     const Module& module = model.modules[i];
-    if (module.modality != modality) continue;
+    if (module.modality == Modality::kText) continue;
+    MediaChain& chain = of[IndexOf(module.modality)];
     if (module.kind == ModuleKind::kEncoder) chain.encoder = static_cast<int>(i);
     if (module.kind == ModuleKind::kConnector) {
       chain.connector = static_cast<int>(i);
       chain.resamples = module.resampler.queries > 0;
+      chain.queries = module.queries;
     }
   }
-  return chain;
 }
 
 void AddToChain(const MediaTokens& media, double count, const MediaChain& chain, SampleLoad* load) {
@@ -131,7 +117,10 @@ void AddToChain(const MediaTokens& media, double count, const MediaChain& chain,
   }
   if (chain.connector >= 0) {
     ModuleLoad& connector = load->modules[static_cast<std::size_t>(chain.connector)];
-    if (chain.resamples) {  // reads everything that the encoder made
+    if (chain.queries > 0) {  // pass the layers, and read everything that the encoder made
+      add(real(media.sequences), chain.queries, &connector);
+      connector.source_tokens += real(media.sequences * media.sequence_tokens);
+    } else if (chain.resamples) {  // reads everything that the encoder made
       add(real(media.sequences), media.sequence_tokens, &connector);
     } else {
       add(real(1), media.connector_tokens, &connector);
@@ -156,9 +145,15 @@ void AddToBackbone(const Model& model, const MediaTokens& media, double count, S
 }
 
 MediaTokens SmallestMedia(const Model& model, Modality modality) {
-  if (modality == Modality::kVision) return ImageTokens(model, 1, 1);
-  const double rate = std::max(model.audio.encoder_tokens_per_s, 1e-6);
-  return AudioTokens(model, std::min(1 / rate, 1.0));
+  const bool images = model.image.kind != ImageRuleKind::kNone;
+  const bool videos = model.video.kind != VideoRuleKind::kNone;
+  if (modality == Modality::kAudio) {
+    if (!model.audio.present) return {};
+    const double rate = std::max(model.audio.encoder_tokens_per_s, 1e-6);
+    return AudioTokens(model, std::min(1 / rate, 1.0));
+  }
+  if (modality == Modality::kVision && images) return ImageTokens(model, 1, 1);
+  return videos && VideoModality(model) == modality ? VideoTokens(model, 1, 1, 1) : MediaTokens();
 }
 
 void MergeBatches(std::vector<SequenceBatch>* batches) {

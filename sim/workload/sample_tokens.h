@@ -15,6 +15,7 @@ namespace aurum {
 // `count` equal images, clips or videos as a model counts them.
 struct CountedMedia {
   MediaKind kind = MediaKind::kImage;
+  Modality modality = Modality::kVision;  // of the modules that it passes
   MediaTokens tokens;
   double count = 1;
 };
@@ -56,16 +57,26 @@ class SampleStream {
   Sample plain_;
 };
 
-// The modules that see images and videos, or audio; -1 for none.
+// The modules that media of one modality pass; -1 for none.
 struct MediaChain {
   int encoder = -1;
   int connector = -1;
   bool resamples = false;  // the connector reads all that the encoder made
+  int queries = 0;         // of the connector's layers, in place of their input
+  // Who has the work that is dealt out: the encoder, else the connector.
+  int Entry() const { return encoder >= 0 ? encoder : connector; }
 };
-MediaChain ChainOf(const Model& model, Modality modality);
-inline Modality ModalityOf(MediaKind kind) {
-  return kind == MediaKind::kAudio ? Modality::kAudio : Modality::kVision;
-}
+// By modality: vision, audio, and video where it has a tower of its own.
+struct MediaChains {
+  explicit MediaChains(const Model& model);
+  MediaChain of[3];
+  const MediaChain& Of(Modality modality) const { return of[IndexOf(modality)]; }
+  static std::size_t IndexOf(Modality modality) {
+    return modality == Modality::kAudio ? 1 : modality == Modality::kVideo ? 2 : 0;
+  }
+};
+inline constexpr Modality kMediaModalities[] = {Modality::kVision, Modality::kAudio,
+                                                Modality::kVideo};
 
 // Adds `count` pieces of media to encoder and connector.
 void AddToChain(const MediaTokens& media, double count, const MediaChain& chain, SampleLoad* load);
@@ -73,7 +84,8 @@ void AddToChain(const MediaTokens& media, double count, const MediaChain& chain,
 // tokens. A contrastive model's towers never join: nothing.
 void AddToBackbone(const Model& model, const MediaTokens& media, double count, SampleLoad* load);
 
-// The least that an encoder can be given: one smallest image, or one shortest clip.
+// The least that an encoder can be given: one smallest image, or one shortest clip or video. All
+// zeros where the model has no rule for such media.
 MediaTokens SmallestMedia(const Model& model, Modality modality);
 
 // Batches of equal length become one; by ascending length, so that equal loads have equal lists.

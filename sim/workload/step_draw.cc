@@ -33,7 +33,7 @@ class StepDealer {
         workload_(workload),
         shape_(shape),
         rows_(rows, static_cast<std::size_t>(shape.Rows())),
-        chains_{ChainOf(model, Modality::kVision), ChainOf(model, Modality::kAudio)} {
+        chains_(model) {
     for (const Module& module : model.modules) work_.emplace_back(module);
   }
 
@@ -65,9 +65,6 @@ class StepDealer {
     return static_cast<std::size_t>(replica * shape_.micro_batches + i);
   }
   bool Packed() const { return workload_.packing.policy == PackingPolicy::kLength; }
-  int EntryModule(const MediaChain& chain) const {
-    return chain.encoder >= 0 ? chain.encoder : chain.connector;
-  }
 
   void DealMicroBatch(const std::vector<std::vector<const Row*>>& home, std::int64_t i) {
     std::vector<Unit> units;
@@ -86,7 +83,7 @@ class StepDealer {
         AddToBackbone(model_, media.tokens, media.count, &load);
       }
     }
-    for (const Modality modality : {Modality::kVision, Modality::kAudio}) {
+    for (const Modality modality : kMediaModalities) {
       DealMedia(modality, units, i);
     }
     for (int r = 0; r < shape_.replicas; ++r) {
@@ -136,8 +133,8 @@ class StepDealer {
 
   // Media of one modality to encoders and connectors: where they were loaded, or evened out.
   void DealMedia(Modality modality, const std::vector<Unit>& units, std::int64_t i) {
-    const MediaChain& chain = chains_[modality == Modality::kAudio ? 1 : 0];
-    const int entry = EntryModule(chain);
+    const MediaChain& chain = chains_.Of(modality);
+    const int entry = chain.Entry();
     if (entry < 0) return;
     const SequenceWork& work_of = work_[static_cast<std::size_t>(entry)];
     const bool post = workload_.balance == Balance::kPost;
@@ -146,7 +143,7 @@ class StepDealer {
     std::vector<double> work;
     for (const Unit& unit : units) {
       for (const CountedMedia& media : unit.sample->media) {
-        if (ModalityOf(media.kind) != modality) continue;
+        if (media.modality != modality) continue;
         if (!post && !shared) {  // nobody asks for the single pieces
           AddToChain(media.tokens, media.count, chain, &loads_.micro_batches[At(unit.loaded, i)]);
           continue;
@@ -169,7 +166,7 @@ class StepDealer {
         bins[static_cast<std::size_t>(replica[p])] += work[p];
       }
       const std::vector<int> taken =
-          HeaviestToLightest(bins, &done_media_[modality == Modality::kAudio ? 1 : 0]);
+          HeaviestToLightest(bins, &done_media_[MediaChains::IndexOf(modality)]);
       for (std::size_t p = 0; p < pieces.size(); ++p) {
         pieces[p].encoded = taken[static_cast<std::size_t>(replica[p])];
       }
@@ -224,11 +221,13 @@ class StepDealer {
   }
 
   void AddDummies(SampleLoad* load) const {
-    for (const Modality modality : {Modality::kVision, Modality::kAudio}) {
-      const MediaChain& chain = chains_[modality == Modality::kAudio ? 1 : 0];
-      const int entry = EntryModule(chain);
+    for (const Modality modality : kMediaModalities) {
+      const MediaChain& chain = chains_.Of(modality);
+      const int entry = chain.Entry();
       if (entry < 0 || load->modules[static_cast<std::size_t>(entry)].tokens > 0) continue;
-      AddToChain(SmallestMedia(model_, modality), 1, chain, load);
+      const MediaTokens smallest = SmallestMedia(model_, modality);
+      if (smallest.sequences == 0 && smallest.connector_tokens == 0) continue;
+      AddToChain(smallest, 1, chain, load);
       for (const int module : {chain.encoder, chain.connector}) {
         if (module < 0) continue;
         ModuleLoad& dummy = load->modules[static_cast<std::size_t>(module)];
@@ -282,10 +281,10 @@ class StepDealer {
   const Workload& workload_;
   const StepShape shape_;
   const std::span<const Row> rows_;
-  const MediaChain chains_[2];
+  const MediaChains chains_;
   std::vector<SequenceWork> work_;  // per module
   // kPost: per replica, work of the micro-batches so far.
-  std::vector<double> done_backbone_, done_media_[2];
+  std::vector<double> done_backbone_, done_media_[3];
   StepLoads loads_;
 };
 

@@ -22,11 +22,10 @@ struct Moments {
   }
 };
 
-void AddSample(const Model& model, const CountedSample& sample, const MediaChain& vision,
-               const MediaChain& audio, SampleLoad* load) {
+void AddSample(const Model& model, const CountedSample& sample, const MediaChains& chains,
+               SampleLoad* load) {
   for (const CountedMedia& media : sample.media) {
-    AddToChain(media.tokens, media.count,
-               ModalityOf(media.kind) == Modality::kAudio ? audio : vision, load);
+    AddToChain(media.tokens, media.count, chains.Of(media.modality), load);
     AddToBackbone(model, media.tokens, media.count, load);
   }
   load->backbone_tokens = load->real_tokens = sample.backbone_tokens;
@@ -38,7 +37,7 @@ void AddSample(const Model& model, const CountedSample& sample, const MediaChain
 void Clear(SampleLoad* load) {
   for (ModuleLoad& module : load->modules) {
     module.batches.clear();
-    module.tokens = module.output_tokens = module.real_tokens = 0;
+    module.tokens = module.output_tokens = module.real_tokens = module.source_tokens = 0;
   }
   load->cross_modal_tokens = load->cross_attention_tokens = 0;
 }
@@ -58,6 +57,7 @@ class LoadSum {
       sum_.modules[m].tokens += module.tokens;
       sum_.modules[m].output_tokens += module.output_tokens;
       sum_.modules[m].real_tokens += module.real_tokens;
+      sum_.modules[m].source_tokens += module.source_tokens;
       busiest_[m] += module.tokens * module.busiest_share;
     }
     sum_.backbone_tokens += load.backbone_tokens;
@@ -75,6 +75,7 @@ class LoadSum {
       module.tokens /= count_;
       module.output_tokens /= count_;
       module.real_tokens /= count_;
+      module.source_tokens /= count_;
     }
     mean.backbone_tokens /= count_;
     mean.cross_modal_tokens /= count_;
@@ -103,8 +104,7 @@ std::size_t SamplesLookedAt(const Workload& workload) {
 SamplePopulation LookAtSamples(const Model& model, const Workload& workload) {
   const std::size_t modules = model.modules.size();
   const std::size_t count = SamplesLookedAt(workload);
-  const MediaChain vision = ChainOf(model, Modality::kVision);
-  const MediaChain audio = ChainOf(model, Modality::kAudio);
+  const MediaChains chains(model);
   SampleStream stream(model, workload);
   SamplePopulation all;
   all.heaviest.resize(modules);
@@ -114,7 +114,7 @@ SamplePopulation LookAtSamples(const Model& model, const Workload& workload) {
   for (std::size_t i = 0; i < count; ++i) {
     const CountedSample sample = workload.samples != nullptr ? stream.OfFile(i) : stream.At(i);
     Clear(&one);
-    AddSample(model, sample, vision, audio, &one);
+    AddSample(model, sample, chains, &one);
     all.longest = std::max(all.longest, sample.backbone_tokens);
     if (sample.backbone_tokens > static_cast<double>(workload.packing.max_tokens)) ++all.too_long;
     for (std::size_t m = 0; m < modules; ++m) {
@@ -186,7 +186,9 @@ SampleLoad LongestLoad(const Model& model, const Workload& workload,
       MergeBatches(&module.batches);
     }
     module.tokens = module.real_tokens = heavy.tokens + rest;
-    module.output_tokens += usual.output_tokens * (usual.tokens > 0 ? rest / usual.tokens : 0);
+    const double share = usual.tokens > 0 ? rest / usual.tokens : 0;
+    module.output_tokens += usual.output_tokens * share;
+    module.source_tokens += usual.source_tokens * share;
     module.busiest_share = usual.busiest_share;
   }
   return longest;

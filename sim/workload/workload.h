@@ -99,6 +99,9 @@ struct ModuleLoad {
   double tokens = 0;         // through the layers: Σ sequences · tokens, padding included
   double output_tokens = 0;  // that leave the module: after pooling, merging or resampling
   double real_tokens = 0;    // of `tokens`, without padding and dummies
+  // Of a connector whose layers run on learned queries (Module::queries, then the tokens above are
+  // the queries): tokens of its input, which the layers read by cross-attention.
+  double source_tokens = 0;
   // Of an encoder whose work several GPUs of one replica share (StepShape::encoder_ranks): the share
   // of the busiest. Never below 1 / encoder_ranks, 1 where a single image cannot be shared.
   double busiest_share = 1;

@@ -141,7 +141,6 @@ TEST_CASE("frozen and served weights have no gradients; adapters over a base in 
   CHECK(w.Lasting().optimizer == 8e7);
   w.scenario.plan.adapter.base = QuantisedBase::kNf4;
   w.Share().quantised_parameters = 8e8;
-  w.Share().largest_matrix = 4096 * 11008;
   CHECK(w.Lasting().weights == doctest::Approx(0.5625 * 8e8 + 2 * 2e8 + 4e7).epsilon(1e-12));
   CHECK(w.Lasting().workspace ==
         doctest::Approx(w.scenario.stack->workspace_bytes + 2.0 * 4096 * 11008).epsilon(1e-12));

@@ -385,7 +385,8 @@ TEST_CASE("a micro-batch without media leaves encoders idle, or pays for one sma
   CHECK(dummy.text_only_share == idle.text_only_share);
   // Every kind of model has a smallest image.
   for (const char* name :
-       {"llava-1.6-7b", "internvl2-8b", "qwen-vl", "fuyu-8b", "clip-vit-l-14", "qwen2.5-vl-7b"}) {
+       {"llava-1.6-7b", "internvl2-8b", "qwen-vl", "fuyu-8b", "clip-vit-l-14", "qwen2.5-vl-7b",
+        "blip2-opt-2.7b", "idefics2-8b", "vjepa2-g-llama-3.1-8b"}) {
     const StepLoads step = DrawStep(
         Named(name),
         Parse(R"({"global_batch_size": 2, "text_tokens": 8, "text_only": "dummy_forward"})"),
@@ -395,6 +396,31 @@ TEST_CASE("a micro-batch without media leaves encoders idle, or pays for one sma
     CHECK(step.micro_batches[0].modules[0].real_tokens == 0);
     CHECK(step.micro_batches[0].backbone_tokens == 8);
   }
+}
+
+TEST_CASE("a tower of its own for videos; learned queries in the place of what they read") {
+  const Model video = Named("vjepa2-g-llama-3.1-8b");
+  const StepLoads step = DrawStep(
+      video,
+      Parse(
+          R"({"global_batch_size": 2, "mixture": [{"text_tokens": 8, "video": [{"frames": 64, "width": 384, "height": 384}]}]})"),
+      {1, 2, 1, 1}, 0);
+  CHECK(step.micro_batches[0].modules[0].tokens > 0);
+  CHECK(step.micro_batches[0].cross_modal_tokens > 0);
+  CHECK(step.text_only_share == 0);
+  // BLIP-2: the Q-Former's 32 queries read the 257 tokens of the image.
+  const SampleLoad blip = LoadOfSample(
+      Named("blip2-opt-2.7b"),
+      Parse(
+          R"({"global_batch_size": 1, "text_tokens": 8, "images": [{"width": 224, "height": 224, "count": 3}]})"),
+      nullptr);
+  REQUIRE(blip.modules.size() == 3);
+  CHECK(blip.modules[0].tokens == 3 * 257);
+  CHECK(blip.modules[1].tokens == 3 * 32);
+  REQUIRE(blip.modules[1].batches.size() == 1);
+  CHECK(blip.modules[1].batches[0].tokens == 32);
+  CHECK(blip.modules[1].source_tokens == 3 * 257);
+  CHECK(blip.backbone_tokens == 8 + 3 * 32);
 }
 
 TEST_CASE("GPUs that share a replica's images cannot share one image") {
