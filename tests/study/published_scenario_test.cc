@@ -82,6 +82,8 @@ TEST_CASE("adapters and who reports what") {
   REQUIRE(adapter != nullptr);
   CHECK(adapter->Find("rank")->AsInteger() == 64);
   CHECK(adapter->Find("targets")->items().size() == 7);
+  CHECK(Assumes(t, "adapter rank not told: 64"));
+  CHECK_FALSE(Assumes(t, "sequence parallel"));  // without tensor parallelism it says nothing
   CHECK(t.memory_unit_bytes == 1e9);
   CHECK(t.level == MemoryLevel::kDevice);
   CHECK(ReadCluster(AsDocument(t.cluster)).GpuCount() == 1);

@@ -81,9 +81,11 @@ PredictedRecord Predict(const RecordFacts& facts, const PublishedSources& source
   }
   out.step_low_s = out.step_high_s = out.nominal->step_s;
   out.memory_low_bytes = out.memory_high_bytes = out.nominal->memory_bytes;
+  out.some_end_fits = out.nominal->fits;
   for (const Json& end : t.ends) {
     try {
       const Prediction p = Walk(end, t, cache, level);
+      out.some_end_fits = out.some_end_fits || p.fits;
       out.step_low_s = std::min(out.step_low_s, p.step_s);
       out.step_high_s = std::max(out.step_high_s, p.step_s);
       out.memory_low_bytes = std::min(out.memory_low_bytes, p.memory_bytes);

@@ -73,6 +73,8 @@ struct PlanFacts {
   std::optional<bool> sequence_parallel;
   std::optional<bool> tensor_parallel_overlap, gather_overlap;
   std::optional<bool> dropout;
+  std::optional<bool> trains_embeddings;      // an adapter run that trains embedding and head too
+  std::optional<bool> reshard_after_forward;  // FSDP
   std::optional<double> offload_activations, offload_optimizer, offload_parameters;  // shares
   std::vector<std::int64_t> layers_per_stage;
   std::string schedule, sharding, recompute, offload;  // as printed

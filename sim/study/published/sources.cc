@@ -38,6 +38,8 @@ const std::array kFacts = {
     Fact{"tensor_parallel_overlap", &PlanFacts::tensor_parallel_overlap},
     Fact{"gather_overlap", &PlanFacts::gather_overlap},
     Fact{"dropout", &PlanFacts::dropout},
+    Fact{"trains_embeddings", &PlanFacts::trains_embeddings},
+    Fact{"reshard_after_forward", &PlanFacts::reshard_after_forward},
     Fact{"offload_activations", &PlanFacts::offload_activations},
     Fact{"offload_optimizer", &PlanFacts::offload_optimizer},
     Fact{"offload_parameters", &PlanFacts::offload_parameters},
@@ -125,6 +127,7 @@ bool SourceReading::Matches(const RecordFacts& facts) const {
   if (!attention.empty() && attention != facts.plan.attention) return false;
   if (!loss.empty() && loss != facts.plan.loss) return false;
   if (single_gpu && *single_gpu != (facts.hardware.gpus == 1)) return false;
+  if (dropout && dropout != facts.plan.dropout) return false;
   if (sharded && *sharded != (facts.plan.zero.value_or(0) >= 2)) return false;
   return true;
 }
@@ -168,6 +171,7 @@ SourceReading ReadSource(ObjectReader* reader) {
     out.id_contains = when->String("id_contains", "");
     out.task_contains = when->String("task_contains", "");
     out.attention = when->String("attention", "");
+    if (when->Has("dropout")) out.dropout = when->Bool("dropout");
     out.loss = when->String("loss", "");
     if (when->Has("single_gpu")) out.single_gpu = when->Bool("single_gpu");
     if (when->Has("sharded")) out.sharded = when->Bool("sharded");

@@ -41,6 +41,7 @@ struct SourceReading {
   std::string source;                                                  // of the records
   std::string id_prefix, id_contains, task_contains, attention, loss;  // "" = any
   std::optional<bool> single_gpu;
+  std::optional<bool> dropout;               // in attention, where told
   std::optional<bool> sharded;               // ZeRO-2 or more is told
   std::string skip, skip_time, skip_memory;  // reasons
   std::string stack;

@@ -45,6 +45,10 @@ std::string Count(const RecordFacts& f, Numbers* n, std::vector<std::string>* as
   n->cp = p.cp.value_or(1);
   n->ep = p.ep.value_or(1);
   n->vpp = n->pp > 1 ? p.vpp.value_or(1) : 1;
+  if (n->pp > 1 && n->vpp == 1 && Contains(Lower(p.schedule), "interleaved")) {
+    n->vpp = 2;
+    AddNote(assumed, "chunks of an interleaved stage not told: 2");
+  }
   if (n->tp < 1 || n->pp < 1 || n->cp < 1 || n->ep < 1 || n->vpp < 1)
     return "a degree of parallelism is 0";
   if (n->tp > 1 << 20 || n->pp > 1 << 20 || n->cp > 1 << 20)
@@ -97,7 +101,8 @@ std::optional<std::string> PrecisionOf(const RecordFacts& f, const PublishedSour
 
 Json ShardingOf(const PlanFacts& p, const Numbers& n, Json* plan, std::string* skip) {
   const std::string printed = Lower(p.sharding);
-  if (Contains(printed, "not resharded")) plan->Set("reshard_after_forward", false);
+  if (Contains(printed, "not resharded") || p.reshard_after_forward == false)
+    plan->Set("reshard_after_forward", false);
   if (const std::size_t at = printed.find("sharding group "); at != std::string::npos) {
     const std::int64_t group = FirstNumber(printed, at).value_or(0);
     if (group > 0 && group < n.dp * n.cp) {
@@ -184,11 +189,13 @@ std::optional<Json> AdapterOf(const RecordFacts& f, std::vector<std::string>* as
     AddNote(assumed, "format of the quantised base not told: nf4, double quantisation");
   }
   adapter.Set("base", base);
-  if (Contains(task, "emb")) adapter.Set("trains_embeddings", true);
+  if (Contains(task, "emb") || f.plan.trains_embeddings.value_or(false))
+    adapter.Set("trains_embeddings", true);
   return adapter;
 }
 
-Json OffloadOf(const PlanFacts& p) {
+// `gathered`: parameters come unit by unit, so that those in host memory can too.
+Json OffloadOf(const PlanFacts& p, bool gathered) {
   Json offload = Json::Object();
   const std::string printed = Lower(p.offload);
   double activations = p.offload_activations.value_or(0);
@@ -196,10 +203,11 @@ Json OffloadOf(const PlanFacts& p) {
   const bool ratio = Contains(printed, "ratio");
   if (activations == 0 && !ratio && Contains(printed, "activations")) activations = 1;
   if (parameters == 0 &&
-      (Contains(printed, "params to cpu") || Contains(printed, "optimizer + parameters")))
+      (Contains(printed, "params to cpu") || Contains(printed, "optimizer + parameters") ||
+       Contains(printed, "cpu offload")))
     parameters = 1;
   if (activations > 0) offload.Set("activations", std::min(1.0, activations));
-  if (parameters > 0) offload.Set("parameters", std::min(1.0, parameters));
+  if (parameters > 0 && gathered) offload.Set("parameters", std::min(1.0, parameters));
   double optimizer = p.offload_optimizer.value_or(0);
   if (optimizer == 0 &&
       (Contains(printed, "fused optimizer") || Contains(printed, "cpu optimizer")))
@@ -230,7 +238,9 @@ Json PlanOf(const RecordFacts& f, const PublishedSources& sources, const Numbers
   if (Contains(optimizer, "4-bit")) plan.Set("optimizer", "adam-4bit");
   if (auto adapter = AdapterOf(f, assumed, skip)) plan.Set("adapter", std::move(*adapter));
   if (!skip->empty()) return {};
-  if (Json offload = OffloadOf(p); !offload.members().empty())
+  const std::string sharding = plan.Find("sharding")->AsString();
+  if (Json offload = OffloadOf(p, sharding == "fsdp" || sharding == "hsdp");
+      !offload.members().empty())
     plan.Set("offload", std::move(offload));
   Json overlap = Json::Object();
   if (p.tensor_parallel_overlap && n.tp > 1)
@@ -264,7 +274,7 @@ Json PlanOf(const RecordFacts& f, const PublishedSources& sources, const Numbers
                            std::to_string(split.back()));
     }
   }
-  plan.Set("backbone", std::move(backbone));
+  plan.Set(f.model.TwoTowers() ? "text" : "backbone", std::move(backbone));
   return plan;
 }
 
@@ -325,6 +335,16 @@ void FillDimensions(const ModelReading& named, ModelFacts* m) {
   filled.vision = m->vision;
   if (m->layers) filled.layers = m->layers;  // "cut to 4 layers"
   *m = filled;
+}
+
+// Whether a fact says anything about this record: an assumption that does not is not listed.
+bool Matters(const std::string& fact, const RecordFacts& facts) {
+  const std::string task = Lower(facts.task);
+  if (fact.starts_with("adapter_") || fact == "dropout" || fact == "trains_embeddings")
+    return Contains(task, "lora") || Contains(task, "dora");
+  if (fact == "sequence_parallel" || fact == "tensor_parallel_overlap")
+    return facts.plan.tp.value_or(1) > 1;
+  return true;
 }
 
 struct Built {
@@ -455,6 +475,7 @@ Translation ToScenario(const RecordFacts& facts, const PublishedSources& sources
   RecordFacts filled = told;
   for (const Assumption& assumption : reading->assume) {
     if (!SetFact(assumption.fact, assumption.value, &filled)) continue;
+    if (!Matters(assumption.fact, told)) continue;
     std::string fact = assumption.fact;
     std::replace(fact.begin(), fact.end(), '_', ' ');
     AddNote(&out.assumed,
@@ -495,15 +516,15 @@ Translation ToScenario(const RecordFacts& facts, const PublishedSources& sources
   out.micro_batches = nominal.numbers.global_batch /
                       std::max<std::int64_t>(1, nominal.numbers.dp * nominal.numbers.micro_batch);
 
-  for (RecordFacts end : EndFacts(told, *reading)) {
+  for (RecordFacts& end : EndFacts(told, *reading)) {
     std::vector<std::string> ignored;
     std::string reason;
     for (const Assumption& assumption : reading->assume)
       SetFact(assumption.fact, assumption.value, &end);
     FillShape(*reading, &end, &ignored);
     Built built = Build(end, *reading, sources, named, out, &ignored, &reason);
-    if (reason.empty() && built.scenario.Dump() != out.scenario.Dump())
-      out.ends.push_back(std::move(built.scenario));
+    if (!reason.empty() || built.scenario.Dump() == out.scenario.Dump()) continue;
+    out.ends.push_back(std::move(built.scenario));
   }
   return out;
 }

@@ -204,9 +204,9 @@ PublishedReport Compare(const std::vector<Record>& records,
       report.rows.push_back(std::move(row));
     }
     if (measured.fits && p.nominal && t.skip_memory.empty()) {
-      report.fits.push_back({facts.id, facts.source, *measured.fits, p.nominal->fits,
-                             p.nominal->at_risk, p.nominal->memory_bytes / kGib,
-                             p.nominal->device_bytes / kGib});
+      report.fits.push_back({facts.id, facts.source, *measured.fits, p.some_end_fits,
+                             p.nominal->at_risk || p.some_end_fits != p.nominal->fits,
+                             p.nominal->memory_bytes / kGib, p.nominal->device_bytes / kGib});
       compared = true;
     }
     if (compared) ++report.compared;

@@ -35,6 +35,7 @@ struct PredictedRecord {
   std::optional<Prediction> nominal;
   double step_low_s = 0, step_high_s = 0;
   double memory_low_bytes = 0, memory_high_bytes = 0;
+  bool some_end_fits = false;  // the nominal one, or one of the ends
 };
 
 // Translates and simulates, by the walk of `aurum simulate`. The cache gets the record's own model
@@ -71,6 +72,7 @@ inline constexpr const char* kMemoryMetric = "peak_memory_gib";
 struct FitRow {
   std::string id, source;
   bool reported_fits = true;
+  // Where a fact that moves memory is not told: at risk if only some of its ends fit.
   bool predicted_fits = true, at_risk = false;
   double need_gib = 0, have_gib = 0;
 };
