@@ -103,19 +103,22 @@ Wave StageEmitter::Communicate(const Cursor& at, Lane lane, OpKind kind, CommId 
   info.module = static_cast<std::int16_t>(module);
   // Where micro-batches differ, what they say to each other differs as what they compute.
   const int micro_batch = at.pass.micro_batch;
-  const bool follows_load = kind == OpKind::kTpCollective || kind == OpKind::kContextCollective ||
-                            kind == OpKind::kExpertCollective ||
-                            kind == OpKind::kPipelineTransfer || kind == OpKind::kAlignment;
+  const bool follows_load =
+      kind == OpKind::kTpCollective || kind == OpKind::kContextCollective ||
+      kind == OpKind::kExpertCollective || kind == OpKind::kPipelineTransfer ||
+      (kind == OpKind::kAlignment && at.said != nullptr && comm != at.said->rebalance);
   if (by_class_.empty() || micro_batch < 0 || !follows_load)
     return waves_.AddCommunication(stage_, lane, info, comm, std::array{times});
   const std::size_t groups = waves_.CountOf(stage_, pricer_.Groups(comm));
   std::vector<double> each(groups, 0);
   const Wave probe{.first = 0, .entry = 0, .stage = stage_, .groups = pricer_.Groups(comm)};
+  const std::size_t of_module =
+      module < 0 ? s_.model->modules.size() - 1 : static_cast<std::size_t>(module);
   const auto tokens = [&](const StageUnits& units) {
     double bytes = 0;
     for (const Chunk& chunk : units.chunks) {
       for (const Unit& unit : chunk.units) {
-        if (module < 0 || unit.module == static_cast<std::size_t>(module)) bytes += unit.tp_bytes;
+        if (unit.module == of_module) bytes += unit.tp_bytes;
       }
     }
     return bytes;
@@ -785,6 +788,7 @@ bool StageEmitter::StepForward(Cursor* at) {
     const std::size_t i = at->next++;
     if (chunk.meets && i == chunk.fusion) {
       at->aligned = true;
+      ChainCommunication(at, Lane::kAlign, OpKind::kAlignment, at->said->rebalance, 0);
       ChainCommunication(at, Lane::kAlign, OpKind::kAlignment, at->said->alignment.forward, 0);
     }
     if (!Runs(chunk.units[i], at->pass.micro_batch, false)) continue;
@@ -807,6 +811,7 @@ bool StageEmitter::StepBackward(Cursor* at) {
     if (chunk.meets && i < chunk.fusion && !at->aligned && !weights) {
       at->aligned = true;
       ChainCommunication(at, Lane::kAlign, OpKind::kAlignment, at->said->alignment.backward, 0);
+      ChainCommunication(at, Lane::kAlign, OpKind::kAlignment, at->said->rebalance, 0);
     }
     if (!chunk.units[i].backward || !Runs(chunk.units[i], at->pass.micro_batch, true)) continue;
     if (weights) {

@@ -53,6 +53,13 @@ class Lowering {
       program_.flops_scale = *s_.what_if.flops_per_token / program_.own_flops_per_token;
     context_.flops_scale = program_.flops_scale;
     stages_ = MakeStages(s_, context_);
+    if (s_.step != nullptr) {
+      if (options_.traffic != Traffic::kNone) {
+        ThrowInput(387, "samples that differ are simulated at the analytic level alone",
+                   "--level analytic, or samples that are all alike", ExitCode::kInfeasible);
+      }
+      loads_ = MakeStagesOfLoads(s_, s_.step->micro_batches, context_);
+    }
     program_.micro_batches = s_.plan.micro_batches;
     program_.micro_batch_tokens =
         s_.sample.backbone_tokens * static_cast<double>(s_.plan.micro_batch_size);
@@ -172,6 +179,16 @@ class Lowering {
       const Chunk& chunk = units.chunks[c];
       ChunkCommunication said = AskForUnits(chunk, stage);
       if (chunk.meets) said.alignment = pricer_->AskForAlignment(stage);
+      if (chunk.meets && s_.step != nullptr) {
+        // Post-balancing: what one GPU sends to other replicas in a micro-batch, on average.
+        const std::vector<double>& moved = s_.step->moved_tokens;
+        double bytes = 0;
+        for (std::size_t i = 0; i < moved.size(); ++i)
+          bytes += moved[i] * s_.model->modules[i].hidden * kValueBytes;
+        bytes /= static_cast<double>(s_.plan.micro_batches) * s_.plan.dp * s_.plan.tp * s_.plan.cp;
+        said.rebalance =
+            pricer_->Collective(CollectiveKind::kAllToAll, bytes, stage, GroupKind::kDp);
+      }
       const std::optional<Link> next = Next(stage, c);
       said.ends = !next;
       if (next && next->over) {
@@ -237,6 +254,15 @@ class Lowering {
     }
     for (const std::uint32_t c : classes.class_of) program_.class_of_gpu.push_back(first + c);
     by_class_.emplace_back();
+    if (s_.step == nullptr) return;
+    const StageLayout layout = LayoutOf(s_.plan, stage);
+    for (const int gpu : classes.rank) {
+      const auto replica = static_cast<std::size_t>((gpu - layout.first_gpu) / layout.PerReplica());
+      const auto micro = static_cast<std::size_t>(s_.plan.micro_batches);
+      std::vector<const StageUnits*> mine;
+      for (std::size_t i = 0; i < micro; ++i) mine.push_back(&loads_[replica * micro + i][stage]);
+      by_class_.back().push_back(std::move(mine));
+    }
   }
 
   // By stage. An encoder's own stages run as many forwards ahead as the backbone's first stage takes
@@ -397,7 +423,8 @@ class Lowering {
   // By stage, rank class and micro-batch: the units where micro-batches differ.
   std::vector<std::vector<std::vector<const StageUnits*>>> by_class_;
   std::vector<std::unique_ptr<StageEmitter>> emitters_;
-  std::vector<int> encoder_stage_;  // by micro-batch: whose bubble its encoder fills
+  std::vector<std::vector<StageUnits>> loads_;  // by replica and micro-batch, where they differ
+  std::vector<int> encoder_stage_;              // by micro-batch: whose bubble its encoder fills
 
   double total_s_ = 0;  // of all waves
 };

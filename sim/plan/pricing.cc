@@ -112,8 +112,8 @@ CommId PlanPricer::Transfer(double bytes, std::size_t stage, GroupKind direction
 void PlanPricer::Settle() {
   // Without traffic, and where all groups of a stage cost the same, a stage is a class: a sweep need
   // not look for it a million times.
-  const bool sought =
-      options_.traffic != Traffic::kNone || options_.fold == Fold::kOff || s_.faults.Any();
+  const bool sought = options_.traffic != Traffic::kNone || options_.fold == Fold::kOff ||
+                      s_.faults.Any() || s_.step != nullptr;
   if (sought || !PriceAlike()) PriceEachGroup();
   for (Asked& asked : asked_) {
     const StageClasses& classes = classes_[asked.stage];
@@ -225,6 +225,7 @@ void PlanPricer::PriceEachGroup() {
   std::vector<std::uint64_t> rank_colour;
   for (const double slowdown : s_.faults.gpu_slowdown)
     rank_colour.push_back(std::bit_cast<std::uint64_t>(slowdown));
+  if (s_.step != nullptr) AddReplicaColours(s_.plan, &rank_colour);
   RankFolding ranks(s_.plan, rank_colour);
   ColouredGraph& graph = ranks.graph();
   TrafficFolding traffic(whole, &graph);
@@ -278,7 +279,9 @@ PlanPricer::AlignmentCommunication PlanPricer::AskForAlignment(std::size_t stage
   a.tokens_per_micro_batch =
       s_.sample.cross_modal_tokens * static_cast<double>(s_.plan.micro_batch_size);
   if (a.tokens_per_micro_batch <= 0 || s_.model->task == ModelTask::kContrastive) return asked;
-  const double token_bytes = s_.model->Backbone().hidden * kValueBytes;
+  int streams = 1;  // that the connector makes of a token: deepstack's go to later layers
+  for (const Module& module : s_.model->modules) streams = std::max(streams, 1 + module.deepstack);
+  const double token_bytes = s_.model->Backbone().hidden * kValueBytes * streams;
   bool colocated = false;
   bool backward = false;
   const std::vector<bool> flows = Training() ? ModulesWithBackward(*s_.model, s_.plan)

@@ -167,6 +167,21 @@ std::vector<StageClasses> RankFolding::Classes(const Refinement& refinement) con
   return stages;
 }
 
+void AddReplicaColours(const Plan& plan, std::vector<std::uint64_t>* rank_colour) {
+  std::size_t gpus = 0;
+  for (std::size_t stage = 0; stage < Stages(plan); ++stage)
+    gpus += static_cast<std::size_t>(Width(plan, stage));
+  rank_colour->resize(gpus, 0);
+  for (std::size_t stage = 0; stage < Stages(plan); ++stage) {
+    const StageLayout layout = LayoutOf(plan, stage);
+    for (int local = 0; local < layout.Width(); ++local) {
+      std::uint64_t& colour = (*rank_colour)[static_cast<std::size_t>(layout.first_gpu + local)];
+      const auto replica = static_cast<std::uint64_t>(local / layout.PerReplica());
+      colour = (colour ^ (replica + 1)) * 0x9e3779b97f4a7c15ULL;
+    }
+  }
+}
+
 std::vector<StageClasses> OneClassPerStage(const Plan& plan) {
   std::vector<StageClasses> stages(Stages(plan));
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {

@@ -42,6 +42,9 @@ class RankFolding {
   std::vector<ColouredGraph::VertexId> first_group_;  // by stage · kGroupKinds + kind
 };
 
+// Tells replicas apart that draw data of their own.
+void AddReplicaColours(const Plan& plan, std::vector<std::uint64_t>* rank_colour);
+
 // Every stage one class, or every rank its own class.
 std::vector<StageClasses> OneClassPerStage(const Plan& plan);
 std::vector<StageClasses> OneClassPerRank(const Plan& plan);

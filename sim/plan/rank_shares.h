@@ -13,6 +13,7 @@ namespace aurum {
 struct ChunkCommunication {
   std::vector<UnitCommunication> units;
   PlanPricer::AlignmentCommunication alignment;
+  CommId rebalance = kNoComm;  // data that another replica computes
   CommId send_forward = kNoComm, send_backward = kNoComm;
   bool ends = false;  // the model ends here: backward begins where forward ended
 };

@@ -5,6 +5,7 @@
 #include "models/reader.h"
 #include "sim/core/hash.h"
 #include "sim/core/object_reader.h"
+#include "sim/plan/uneven.h"
 
 namespace aurum {
 
@@ -126,7 +127,7 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
   scenario.stack = stack_entry.value;
   input("stack", stack, stack_entry.hash);
 
-  scenario.workload = ReadWorkload(reader.Object("workload"));
+  scenario.workload = ReadWorkload(reader.Object("workload"), cache->samples());
   scenario.sample = AtKey(reader, "workload", [&] {
     return LoadOfSample(*scenario.model, scenario.workload, &scenario.warnings);
   });
@@ -188,6 +189,7 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
     scenario.plan = ReadPlan(reader.Object("plan"), *scenario.model, *scenario.cluster,
                              *scenario.profile, scenario.workload, &scenario.warnings);
     scenario.stack = StackOfPlan(scenario, reader.Object("plan"));
+    AtKey(reader, "workload", [&] { DrawData(&scenario); });
   } else {
     reader.Fail(102, "", "missing key 'plan'",
                 "an empty plan {} is data-parallel over all GPUs with ZeRO-1");

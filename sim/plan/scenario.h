@@ -14,6 +14,8 @@
 #include "sim/plan/faults.h"
 #include "sim/plan/goodput.h"
 #include "sim/plan/plan.h"
+#include "sim/workload/sample_file.h"
+#include "sim/workload/step_draw.h"
 #include "sim/workload/workload.h"
 #include "topologies/cluster.h"
 
@@ -42,6 +44,10 @@ struct Scenario {
   Variation variation;
   std::optional<GoodputSpec> goodput;
   SampleLoad sample;
+  // Of an uneven workload: the steps that were drawn, and the one that is lowered; none of either
+  // where all micro-batches are scenario.sample.
+  std::shared_ptr<const std::vector<StepLoads>> steps;
+  const StepLoads* step = nullptr;
   std::vector<Diagnostic> warnings;
   struct Input {
     std::string role, name, hash;  // "model", "llava-1.6-7b", content hash
@@ -66,6 +72,7 @@ class InputCache {
   // known keeps its entry, so that all who add the same document share it. Errors: as of the files.
   void AddModel(const std::string& name, const JsonDocument& document);
   void AddCluster(const std::string& name, const JsonDocument& document);
+  SampleFileCache* samples() { return &samples_; }
 
  private:
   template <typename T, typename Read>
@@ -81,6 +88,7 @@ class InputCache {
   std::unordered_map<std::string, Entry<Cluster>> clusters_;
   std::unordered_map<std::string, Entry<Profile>> profiles_;
   std::unordered_map<std::string, Entry<Stack>> stacks_;
+  SampleFileCache samples_;
 };
 
 // Reads and validates a scenario (docs/schema/scenario.schema.json). The key "sweep" is left to the studies.

@@ -133,8 +133,38 @@ class UnitMaker {
   }
 
   void AddHead(const Share& share, std::vector<Unit>* units) const {
+    if (share.module->head_vocabulary <= 0) return;
+    units->push_back(HeadUnit(share, /*shared=*/false));
+    AddMultiTokenPrediction(share, units);
+  }
+
+  // Behind the head: modules that predict further tokens, each a matrix that joins the stream and the
+  // next token's embedding, a layer, and another pass of the head. Training alone runs them.
+  void AddMultiTokenPrediction(const Share& share, std::vector<Unit>* units) const {
     const Module& m = *share.module;
-    if (m.head_vocabulary <= 0) return;
+    if (!Training()) return;
+    const bool full = plan_.recompute.scope == RecomputeScope::kFull && share.backward &&
+                      plan_.recompute.layers < 0;
+    for (int k = 0; k < m.mtp_layers; ++k) {
+      Unit unit = LayerUnit(share, m.mtp_layer, plan_.recompute);
+      const double h = m.hidden, tokens = Tokens(share.batches) / share.cp;
+      unit.name = "prediction module";
+      unit.first += CostOfLinear(tokens, 2 * h, h / share.tp, context_);
+      unit.parameters.dense += 2 * h * h / share.tp + (m.mtp_layer.layer_norm ? 6 : 3) * h;
+      unit.recomputed = full;
+      if (unit.backward && !full)
+        unit.memory.kept.push_back(
+            {"joined streams",
+             kValueBytes * tokens * 2 * h / (share.sequence_parallel ? share.tp : 1)});
+      units->push_back(std::move(unit));
+      units->push_back(HeadUnit(share, /*shared=*/true));
+    }
+  }
+
+ private:
+  // `shared`: its matrix is another head's.
+  Unit HeadUnit(const Share& share, bool shared) const {
+    const Module& m = *share.module;
     Unit unit = Base(share, "head");
     unit.head = unit.logits = true;
     const double tokens =
@@ -146,19 +176,18 @@ class UnitMaker {
     unit.first = CostOfHead(tokens, m.hidden, vocabulary, share.tp, context);
     // A tied head on the embedding's own stage adds no weights; on another stage it is a second copy.
     const double table = vocabulary * m.hidden / share.tp;
-    unit.parameters.dense = m.tied_head && plan_.pp == 1 ? 0 : table;
+    unit.parameters.dense = shared || (m.tied_head && plan_.pp == 1) ? 0 : table;
     unit.parameters.embedding = unit.parameters.dense;
     unit.parameters.largest_matrix = table;
-    if (plan_.adapter.trains_embeddings && Training()) unit.parameters.adapters = table;
+    if (plan_.adapter.trains_embeddings && Training() && !shared) unit.parameters.adapters = table;
     unit.memory = ActivationsOfHead(tokens, m.hidden, vocabulary, share.tp, context);
     if (!unit.backward) {
       unit.memory.work_forward_bytes += unit.memory.KeptBytes();
       unit.memory.kept.clear();
     }
-    units->push_back(unit);
+    return unit;
   }
 
- private:
   bool Training() const { return scenario_.workload.task == Task::kTrain; }
   // Narrow formats are for the products of the backbone's layers.
   CostContext Wide() const {
@@ -332,8 +361,10 @@ Share ShareOf(const Scenario& s, std::size_t i, const std::vector<bool>& backwar
   else
     share.pieces = static_cast<int>(s.plan.micro_batch_size / own);
   share.samples = static_cast<double>(own);
+  // Images of one replica are shared out; what cannot be cut evenly, the busiest rank has.
   if (!share.backbone && plan.placement == Placement::kColocatedDp)
-    share.samples /= s.plan.tp * s.plan.cp;
+    share.samples *=
+        whole_micro_batch ? load.modules[i].busiest_share : 1.0 / (s.plan.tp * s.plan.cp);
   const double factor =
       share.samples / (whole_micro_batch ? static_cast<double>(s.plan.micro_batch_size) : 1.0);
   for (SequenceBatch batch : load.modules[i].batches) {
@@ -341,7 +372,16 @@ Share ShareOf(const Scenario& s, std::size_t i, const std::vector<bool>& backwar
     share.batches.push_back(batch);
   }
   share.output_tokens = load.modules[i].output_tokens * factor;
-  if (share.backbone) share.kv_source_tokens = load.cross_attention_tokens;
+  // Of each sequence.
+  if (share.backbone) {
+    share.kv_source_tokens =
+        load.cross_attention_tokens /
+        (whole_micro_batch ? static_cast<double>(s.plan.micro_batch_size) : 1.0);
+  } else if (module.queries > 0) {
+    double sequences = 0;
+    for (const SequenceBatch& batch : load.modules[i].batches) sequences += batch.sequences;
+    if (sequences > 0) share.kv_source_tokens = load.modules[i].source_tokens / sequences;
+  }
   share.backward = backward[i];
   share.trained = s.workload.task == Task::kTrain && !plan.frozen;
   return share;
@@ -612,10 +652,15 @@ std::vector<StageUnits> MakeStages(const Scenario& s, const CostContext& context
   return maker.Make(maker.FindSplit());
 }
 
-std::vector<StageUnits> MakeStagesLike(const Scenario& s, const SampleLoad& load,
-                                       const CostContext& context) {
-  const StageMaker nominal(s, context, s.sample, /*whole_micro_batch=*/false);
-  return StageMaker(s, context, load, /*whole_micro_batch=*/true).Make(nominal.FindSplit());
+std::vector<std::vector<StageUnits>> MakeStagesOfLoads(const Scenario& s,
+                                                       std::span<const SampleLoad> loads,
+                                                       const CostContext& context) {
+  const Split split = StageMaker(s, context, s.sample, /*whole_micro_batch=*/false).FindSplit();
+  std::vector<std::vector<StageUnits>> stages;
+  stages.reserve(loads.size());
+  for (const SampleLoad& load : loads)
+    stages.push_back(StageMaker(s, context, load, /*whole_micro_batch=*/true).Make(split));
+  return stages;
 }
 
 double ForwardFlopsPerToken(const Scenario& scenario, const CostContext& context) {

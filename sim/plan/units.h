@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "sim/plan/scenario.h"
@@ -70,10 +71,11 @@ struct StageUnits {
 
 // By stage: the encoders' own first, then the backbone's.
 std::vector<StageUnits> MakeStages(const Scenario& scenario, const CostContext& context);
-// The same stages when micro-batches have another load than scenario.sample: `load` is that of a
-// whole micro-batch of the backbone. Layers lie where scenario.sample puts them.
-std::vector<StageUnits> MakeStagesLike(const Scenario& scenario, const SampleLoad& load,
-                                       const CostContext& context);
+// The same stages for each of other loads than scenario.sample, each of a whole micro-batch of the
+// backbone. Layers lie where scenario.sample puts them.
+std::vector<std::vector<StageUnits>> MakeStagesOfLoads(const Scenario& scenario,
+                                                       std::span<const SampleLoad> loads,
+                                                       const CostContext& context);
 
 // Gradients flow into a module if it is trained, or if anything upstream of it is.
 std::vector<bool> ModulesWithBackward(const Model& model, const Plan& plan);

@@ -6,6 +6,7 @@
 
 #include "sim/core/hash.h"
 #include "sim/core/units.h"
+#include "sim/plan/uneven.h"
 #include "sim/plan/waves.h"
 
 namespace aurum {
@@ -130,6 +131,38 @@ std::string CombineName(Combine combine) {
   return "";
 }
 
+namespace {
+
+// The longest samples decide whether a plan fits, the mean ones how long it takes: memory is that of a
+// step whose every micro-batch is the heaviest that may come. Its classes and times are put on those of
+// the step that is shown.
+MemoryReport MemoryOfHeaviest(const Evaluation& e, const LowerOptions& options, Level level) {
+  const Scenario heaviest = WithHeaviestSample(e.scenario);
+  const Program program = Lower(heaviest, options);
+  const Outcome outcome = Simulate(program, level);
+  MemoryReport measured = MeasureMemory(heaviest, program, outcome);
+  const double scale = e.outcome.StepSeconds() / std::max(outcome.StepSeconds(), 1e-12);
+  for (ClassMemory& memory : measured.classes) {
+    for (Time& time : memory.times) time = TimeFromSeconds(Seconds(time) * scale);
+    memory.peak_time = TimeFromSeconds(Seconds(memory.peak_time) * scale);
+  }
+  MemoryReport report = measured;
+  report.classes.clear();
+  const int heavy = program.classes[static_cast<std::size_t>(measured.heaviest)].stage;
+  report.heaviest = -1;
+  for (std::size_t c = 0; c < e.program.classes.size(); ++c) {
+    const int stage = e.program.classes[c].stage;
+    std::size_t like = 0;
+    while (program.classes[like].stage != stage) ++like;
+    if (stage == heavy) like = static_cast<std::size_t>(measured.heaviest);
+    if (stage == heavy && report.heaviest < 0) report.heaviest = static_cast<int>(c);
+    report.classes.push_back(measured.classes[like]);
+  }
+  return report;
+}
+
+}  // namespace
+
 Evaluation Evaluate(Scenario scenario, Level level, Fold fold, double epsilon) {
   const auto begin = std::chrono::steady_clock::now();
   Evaluation e;
@@ -142,6 +175,10 @@ Evaluation Evaluate(Scenario scenario, Level level, Fold fold, double epsilon) {
         354, "a fault that begins or ends during the step needs the flow level",
         "--level flow; or remove from_s and until_s. For a report: aurum simulate --level flow "
         "--json -o R.json, then aurum report R.json");
+  }
+  if (e.scenario.steps != nullptr) {
+    e.data = SimulateData(e.scenario, options, level);
+    e.scenario.step = &(*e.scenario.steps)[e.data->typical];
   }
   e.program = Lower(e.scenario, options);
   e.outcome = Simulate(e.program, level, epsilon);
@@ -173,13 +210,21 @@ Evaluation Evaluate(Scenario scenario, Level level, Fold fold, double epsilon) {
           SampleGoodput(*e.scenario.goodput, cluster.GpuCount(), cluster.nodes, 0, runs);
     }
   }
-  e.memory = MeasureMemory(e.scenario, e.program, e.outcome);
+  e.memory = e.data ? MemoryOfHeaviest(e, options, level)
+                    : MeasureMemory(e.scenario, e.program, e.outcome);
   e.golden = GoldenTerms(e.scenario, e.program);
   e.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return e;
 }
 
 double TokensPerStep(const Scenario& s) {
+  if (s.steps != nullptr) {
+    double tokens = 0;
+    for (const StepLoads& step : *s.steps) {
+      for (const SampleLoad& load : step.micro_batches) tokens += load.real_tokens;
+    }
+    return tokens / static_cast<double>(s.steps->size());
+  }
   return static_cast<double>(s.workload.global_batch_size) *
          (s.sample.backbone_tokens + static_cast<double>(s.workload.new_tokens));
 }
@@ -340,6 +385,34 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
     Json told = Json::Array();
     for (const std::string& line : s.faults.told) told.Append(line);
     out.Set("faults", std::move(told));
+  }
+  if (e.data) {
+    const DataFigures& f = e.data->figures;
+    Json data = Json::Object();
+    data.Set("steps", static_cast<std::int64_t>(e.data->step_s.size()));
+    data.Set("mean_s", e.data->mean_s);
+    data.Set("p50_s", e.data->Quantile(0.5));
+    data.Set("p99_s", e.data->Quantile(0.99));
+    data.Set("min_s", e.data->step_s.front());
+    data.Set("max_s", e.data->step_s.back());
+    data.Set("tokens_per_sample_mean", f.tokens.mean);
+    data.Set("tokens_per_sample_p99", f.tokens.p99);
+    data.Set("tokens_per_sample_max", f.tokens.max);
+    data.Set("samples_per_step", f.samples_per_step);
+    data.Set("padding_share", f.padding_share);
+    data.Set("pack_fill", f.pack_fill);
+    data.Set("text_only_share", f.text_only_share);
+    Json modules = Json::Array();
+    for (const DataFigures::ModuleFigures& m : f.modules) {
+      Json module = Json::Object();
+      module.Set("name", m.name);
+      module.Set("imbalance", m.imbalance);
+      module.Set("lockstep_imbalance", m.lockstep_imbalance);
+      module.Set("moved_tokens_per_step", m.moved_tokens);
+      modules.Append(std::move(module));
+    }
+    data.Set("modules", std::move(modules));
+    out.Set("data", std::move(data));
   }
   if (e.varied) {
     Json varied = Json::Object();

@@ -9,6 +9,7 @@
 #include "sim/plan/lower.h"
 #include "sim/plan/scenario.h"
 #include "sim/plan/simulate.h"
+#include "sim/study/data_steps.h"
 #include "sim/study/fold_check.h"
 #include "sim/study/variation.h"
 
@@ -26,6 +27,7 @@ struct Evaluation {
   MemoryReport memory;
   Golden golden;
   std::optional<FoldCheck> fold_check;  // of Fold::kVerify
+  std::optional<DataSteps> data;        // where samples differ
   std::optional<VariedSteps> varied;    // where the scenario says what varies
   std::optional<Goodput> goodput;       // where the scenario says how often things break
   std::optional<GoodputSamples> goodput_samples;

@@ -48,13 +48,8 @@ struct StepLoads {
   std::int64_t samples = 0;    // in the step; more than shape.Rows() when packed
 };
 
-// With bucketing, rows are put in order among those of so many steps, and the pieces, one micro-batch
-// of all replicas each, are shuffled: the "mega-batches" of Hugging Face's group_by_length and of
-// LLaVA's group_by_modality_length.
-inline constexpr std::int64_t kBucketWindow = 8;
-
 // Step number `draw`. A pure function of its arguments: the same on any number of threads. Errors of
-// LoadOfSample, and E0628 if a step holds more than 20 million samples. Cost: O(rows · log rows), of
+// LoadOfSample, and E0628 if a step or window packs more than 8 million samples. Cost: O(rows · log rows), of
 // kBucketWindow steps with bucketing.
 StepLoads DrawStep(const Model& model, const Workload& workload, const StepShape& shape,
                    std::uint64_t draw);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kShuffleRows = 0x70ac4;
 constexpr std::uint64_t kShuffleGroups = 0x6e0a5;
-constexpr std::size_t kMostSamples = 20'000'000;
+constexpr std::size_t kMostSamples = 8'000'000;
 
 // Fisher and Yates, by numbers that depend on seed, purpose and window alone.
 template <typename T>
@@ -40,7 +40,7 @@ class Reel {
   Reel(SampleStream* stream, std::uint64_t first) : stream_(stream), next_(first) {}
   void Reach(std::size_t count) {
     if (count > kMostSamples) {
-      ThrowInput(628, "one step packs more than 20 million samples",
+      ThrowInput(628, "rows of more than 8 million samples would have to be packed at once",
                  "a smaller global_batch_size (it counts packed rows) or packing.max_tokens");
     }
     while (rows_.size() < count) rows_.push_back(RowOf(stream_->At(next_++)));

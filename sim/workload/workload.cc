@@ -12,6 +12,7 @@ namespace aurum {
 namespace {
 
 constexpr std::int64_t kMaxTokens = 100'000'000;
+constexpr std::int64_t kMostRows = 4'000'000;  // about 1 GB
 
 Diagnostic Warn(int code, std::string message, std::string help) {
   Diagnostic d;
@@ -116,9 +117,19 @@ Workload ReadWorkload(ObjectReader reader, SampleFileCache* cache) {
   workload.draws =
       static_cast<int>(reader.IntegerOr("draws", workload.Uneven() ? 8 : 1, 1, 10'000));
   workload.seed = static_cast<std::uint64_t>(reader.IntegerOr("seed", 0, 0, std::int64_t{1} << 53));
-  if (workload.Uneven() && workload.global_batch_size * workload.draws > 20'000'000) {
-    reader.Fail(628, reader.Has("draws") ? "draws" : "global_batch_size",
-                "more than 20 million samples would be drawn", "fewer draws: 8 tell the mean");
+  if (workload.Uneven()) {
+    const std::int64_t together =
+        workload.global_batch_size * (workload.bucketing == Bucketing::kNone ? 1 : kBucketWindow);
+    if (together > kMostRows) {
+      reader.Fail(628, "global_batch_size",
+                  std::to_string(together) + " rows would have to be held at once",
+                  "at most " + std::to_string(kMostRows) +
+                      "; with bucketing those of eight steps: a smaller batch");
+    }
+    if (workload.global_batch_size * workload.draws > 5 * kMostRows) {
+      reader.Fail(628, reader.Has("draws") ? "draws" : "global_batch_size",
+                  "more than 20 million samples would be drawn", "fewer draws: 8 tell the mean");
+    }
   }
   if (workload.task == Task::kGenerate) {
     workload.new_tokens = reader.Integer("new_tokens", 1, 1'000'000);

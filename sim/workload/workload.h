@@ -39,7 +39,10 @@ struct Packing {
   std::int64_t max_tokens = 0;  // kLength
 };
 
-// Which rows go together, among those of kBucketWindow steps (step_draw.h).
+// Which rows go together, among those of kBucketWindow steps: they are put in order, cut into
+// micro-batches of all replicas, and these shuffled, the "mega-batches" of Hugging Face's
+// group_by_length and of LLaVA's group_by_modality_length.
+inline constexpr std::int64_t kBucketWindow = 8;
 enum class Bucketing {
   kNone,
   kLength,    // of like length

@@ -305,7 +305,7 @@ TEST_CASE("keys that do not go together are refused, with the place of the wrong
               "/workload/balance"},
           Bad{R"({"global_batch_size": 1, "text_tokens": 1, "draws": 0})", 107, "/workload/draws"},
           Bad{R"({"global_batch_size": 9999999, "mixture": [{"text_tokens": 1}], "draws": 100})",
-              628, "/workload/draws"},
+              628, "/workload/global_batch_size"},
           Bad{R"({"task": "generate", "new_tokens": 1, "global_batch_size": 1, "mixture": [{"text_tokens": 1}]})",
               623, "/workload/mixture"},
           Bad{R"({"task": "generate", "new_tokens": 1, "global_batch_size": 1, "text_tokens": 1, "balance": "load"})",
