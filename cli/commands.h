@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,13 @@ ExitCode LoadsCommand(const Options& options, const std::string& cluster, const 
                       int links_shown);
 ExitCode ImportCommand(const Options& options, const std::string& kind, const std::string& file,
                        const TopologyImportOptions& topology);
+// Predicted against measured, over a file of published records.
+struct PublishedCommand {
+  std::string records;  // the file
+  std::string show;     // an id: the documents of this record's prediction, nothing else
+  std::optional<double> tolerance;  // of a source's mean error, as a share: exit code 5 beyond
+};
+ExitCode ValidateCommand(const Options& options, const PublishedCommand& command);
 ExitCode ListCommand(const Options& options, const std::string& what);
 ExitCode VersionCommand(const Options& options);
 

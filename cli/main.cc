@@ -213,6 +213,28 @@ int Main(int argc, char** argv) {
   machine_option("--switch-ports", &machine.switch_ports, "of the fat tree's switches")
       ->check(CLI::Range(2, 4096));
 
+  PublishedCommand published;
+  double tolerance = 0;
+  CLI::App* validate =
+      app.add_subcommand("validate", "predicted against measured, over published records");
+  validate
+      ->add_option("--published", published.records,
+                   "records of others' measurements (docs/handbook.md, \"How true is it\")")
+      ->required();
+  CLI::Option* tolerance_option =
+      validate
+          ->add_option("--tolerance", tolerance,
+                       "exit code 5 if the mean error of a source exceeds this share, e.g. 0.1")
+          ->check(CLI::Range(0.0, 1e3));
+  validate->add_option("--show", published.show,
+                       "one record's id: the model, cluster and scenario that it becomes");
+  validate->add_option("--level", level, "analytic, flow, auto or chunk, as of simulate")
+      ->check(CLI::IsMember({"analytic", "flow", "auto", "chunk"}));
+  validate->add_option("-j,--jobs", options.jobs, "threads (default: one per core)")
+      ->check(CLI::Range(0, 4096));
+  validate->add_flag("--no-progress", no_progress, "no progress line");
+  common(validate);
+
   CLI::App* list =
       app.add_subcommand("list", "names in the catalogue: models, clusters, profiles, stacks");
   list->add_option("what", what, "models, clusters, profiles or stacks; all if left out");
@@ -260,7 +282,7 @@ int Main(int argc, char** argv) {
   if (format == "md") options.format = Format::kMarkdown;
 
   try {
-    RefuseOwnInput(options, inputs, {scenario, file, loads, cluster});
+    RefuseOwnInput(options, inputs, {scenario, file, loads, cluster, published.records});
     if (!std::filesystem::is_directory(options.data_root + "/models/catalogue")) {
       ThrowInput(206, "no catalogues under '" + options.data_root + "'",
                  "set AURUM_DATA to the folder that holds models/, topologies/ and calibrate/, or "
@@ -282,6 +304,9 @@ int Main(int argc, char** argv) {
                            : LoadsCommand(options, cluster, loads, links_shown);
     } else if (import_command->parsed()) {
       code = ImportCommand(options, kind, file, machine);
+    } else if (validate->parsed()) {
+      if (tolerance_option->count() > 0) published.tolerance = tolerance;
+      code = ValidateCommand(options, published);
     } else if (list->parsed()) {
       code = ListCommand(options, what);
     } else {

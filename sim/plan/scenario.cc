@@ -23,6 +23,18 @@ InputCache::Entry<T> InputCache::Get(std::unordered_map<std::string, Entry<T>>* 
   return known->emplace(name, std::move(entry)).first->second;
 }
 
+template <typename T, typename Read>
+void InputCache::Add(std::unordered_map<std::string, Entry<T>>* known, const std::string& name,
+                     const JsonDocument& document, Read read) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (known->contains(name)) return;
+  }
+  Entry<T> entry{std::make_shared<const T>(read(document)), HashText(document.root.Dump()).Hex()};
+  const std::lock_guard lock(mutex_);
+  known->emplace(name, std::move(entry));
+}
+
 InputCache::Entry<Model> InputCache::GetModel(const std::string& name) {
   return Get<Model>(&models_, name, OpenModel, ReadModel);
 }
@@ -34,6 +46,13 @@ InputCache::Entry<Profile> InputCache::GetProfile(const std::string& name) {
 }
 InputCache::Entry<Stack> InputCache::GetStack(const std::string& name) {
   return Get<Stack>(&stacks_, name, OpenStack, ReadStack);
+}
+
+void InputCache::AddModel(const std::string& name, const JsonDocument& document) {
+  Add<Model>(&models_, name, document, ReadModel);
+}
+void InputCache::AddCluster(const std::string& name, const JsonDocument& document) {
+  Add<Cluster>(&clusters_, name, document, ReadCluster);
 }
 
 namespace {

@@ -68,9 +68,16 @@ class InputCache {
   Entry<Cluster> GetCluster(const std::string& name_or_file);
   Entry<Profile> GetProfile(const std::string& name_or_file);
   Entry<Stack> GetStack(const std::string& name_or_file);
+  // Documents that are no files, under the name that a scenario gives them. A name that is already
+  // known keeps its entry, so that all who add the same document share it. Errors: as of the files.
+  void AddModel(const std::string& name, const JsonDocument& document);
+  void AddCluster(const std::string& name, const JsonDocument& document);
   SampleFileCache* samples() { return &samples_; }
 
  private:
+  template <typename T, typename Read>
+  void Add(std::unordered_map<std::string, Entry<T>>* known, const std::string& name,
+           const JsonDocument& document, Read read);
   template <typename T, typename Open, typename Read>
   Entry<T> Get(std::unordered_map<std::string, Entry<T>>* known, const std::string& name, Open open,
                Read read);

@@ -1,0 +1,294 @@
+// aurum validate --published RECORDS.json: predicted against measured.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+
+#include "cli/commands.h"
+#include "cli/io.h"
+#include "cli/version.h"
+#include "sim/core/hash.h"
+#include "sim/study/published/validation.h"
+
+namespace aurum {
+namespace {
+
+std::atomic<bool> g_stop{false};
+
+void OnInterrupt(int signal) {
+  if (g_stop.exchange(true)) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
+}
+
+std::string Percent(const std::optional<double>& share) {
+  return share ? fmt::format("{:.1f} %", *share * 100) : "–";
+}
+std::string Signed(const std::optional<double>& share) {
+  return share ? fmt::format("{:+.1f} %", *share * 100) : "–";
+}
+std::string Plain(const std::optional<double>& value) {
+  return value ? fmt::format("{:.2f}", *value) : "–";
+}
+
+constexpr std::size_t kWorstRows = 12;
+constexpr std::size_t kReasons = 12;
+
+const char* Heading(const std::string& metric) {
+  return metric == kIterationMetric ? "step time" : "peak memory";
+}
+
+std::string Shown(const MetricRow& row, double value) {
+  return row.metric == kIterationMetric ? ShowSeconds(value) : fmt::format("{:.2f} GiB", value);
+}
+
+Table SourceTable(const PublishedReport& report, const std::string& metric) {
+  Table table({Heading(metric), "rows", "skipped", "clusters", "mean", "median", "p90", "bias",
+               "tau", "mean of clusters"},
+              "<>>>>>>>>>");
+  const auto line = [&](const std::string& name, const Score& s) {
+    if (s.n == 0 && s.skipped == 0) return;
+    table.Row({name, std::to_string(s.n), std::to_string(s.skipped), std::to_string(s.clusters),
+               Percent(s.mape), Percent(s.median_ape), Percent(s.p90_ape), Signed(s.bias),
+               Plain(s.kendall_tau), Percent(s.cluster_mape)});
+  };
+  for (const std::string& source : report.Sources()) line(source, report.ScoreOf(metric, source));
+  line("all", report.ScoreOf(metric));
+  return table;
+}
+
+Table WorstTable(const PublishedReport& report) {
+  std::vector<const MetricRow*> rows;
+  for (const MetricRow& row : report.rows)
+    if (row.skipped.empty()) rows.push_back(&row);
+  const auto error = [](const MetricRow* row) {
+    return std::abs(std::log(row->predicted / row->measured));
+  };
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const MetricRow* a, const MetricRow* b) { return error(a) > error(b); });
+  Table table({"furthest off", "metric", "predicted", "measured", "error", "ends"}, "<<>>>>");
+  for (std::size_t i = 0; i < rows.size() && i < kWorstRows; ++i) {
+    const MetricRow& r = *rows[i];
+    table.Row({r.id, Heading(r.metric), Shown(r, r.predicted), Shown(r, r.measured),
+               fmt::format("{:+.1f} %", (r.predicted / r.measured - 1) * 100),
+               r.low ? Shown(r, *r.low) + " – " + Shown(r, *r.high) : ""});
+  }
+  return table;
+}
+
+Table FitsTable(const PublishedReport& report) {
+  std::int64_t counts[2][3] = {};
+  for (const FitRow& row : report.fits)
+    ++counts[row.reported_fits ? 1 : 0][!row.predicted_fits ? 0 : row.at_risk ? 1 : 2];
+  Table table({"did it fit?", "predicted OOM", "at risk", "fits"}, "<>>>");
+  for (const int reported : {0, 1}) {
+    table.Row({reported == 0 ? "reported out of memory" : "reported to run",
+               std::to_string(counts[reported][0]), std::to_string(counts[reported][1]),
+               std::to_string(counts[reported][2])});
+  }
+  return table;
+}
+
+Table SkippedTable(const PublishedReport& report) {
+  std::map<std::string, std::int64_t> reasons;
+  for (const MetricRow& row : report.rows)
+    if (!row.skipped.empty()) ++reasons[row.skipped];
+  std::vector<std::pair<std::int64_t, std::string>> sorted;
+  for (const auto& [reason, count] : reasons) sorted.emplace_back(-count, reason);
+  std::sort(sorted.begin(), sorted.end());
+  Table table({"not compared, because", "rows"}, "<>");
+  std::int64_t rest = 0;
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    if (i < kReasons)
+      table.Row({sorted[i].second, std::to_string(-sorted[i].first)});
+    else
+      rest -= sorted[i].first;
+  }
+  if (rest > 0) {
+    table.Row({fmt::format("{} more reasons (--json lists them)", sorted.size() - kReasons),
+               std::to_string(rest)});
+  }
+  return table;
+}
+
+std::string Summary(const PublishedReport& report, Format format) {
+  std::string out;
+  for (const char* metric : {kIterationMetric, kMemoryMetric}) {
+    const Score score = report.ScoreOf(metric);
+    if (score.n + score.skipped > 0) out += SourceTable(report, metric).As(format) + "\n";
+  }
+  if (std::any_of(report.rows.begin(), report.rows.end(),
+                  [](const MetricRow& row) { return row.skipped.empty(); }))
+    out += WorstTable(report).As(format) + "\n";
+  if (!report.fits.empty()) out += FitsTable(report).As(format) + "\n";
+  if (!report.ranked.empty()) {
+    Table table({"measured against each other", "plans", "tau", "predicted order, fastest first"},
+                "<>><");
+    for (const RankedSet& set : report.ranked) {
+      std::vector<std::size_t> order(set.ids.size());
+      for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+      std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        return set.predicted_s[a] < set.predicted_s[b];
+      });
+      std::string names;
+      for (const std::size_t i : order)
+        names += (names.empty() ? "" : ", ") + set.ids[i].substr(set.ids[i].rfind('/') + 1);
+      table.Row({set.set, std::to_string(set.ids.size()), Plain(set.kendall_tau), names});
+    }
+    out += table.As(format) + "\n";
+  }
+  if (report.choice.groups > 0) {
+    out += fmt::format(
+        "plan choice within one model and GPU, {} groups: the plan predicted best is {} slower "
+        "than "
+        "the best measured on average, {} at worst; tau over pairs at least 10 % apart {}\n\n",
+        report.choice.groups, Percent(report.choice.regret_mean),
+        Percent(report.choice.regret_worst), Plain(report.choice.kendall_tau_10_percent));
+  }
+  out += SkippedTable(report).As(format);
+  out += fmt::format("\n{} records, {} compared, {} not\n", report.records, report.compared,
+                     report.records - report.compared);
+  return out;
+}
+
+std::string Csv(const PublishedReport& report) {
+  const auto quoted = [](const std::string& text) {
+    std::string out = "\"";
+    for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+    return out + "\"";
+  };
+  std::string out =
+      "id,metric,source,cluster,quality,predicted,measured,relative_error,low,high,skipped\n";
+  const auto number = [](double value) { return Json(value).Dump(); };
+  for (const MetricRow& r : report.rows) {
+    out += quoted(r.id) + "," + r.metric + "," + quoted(r.source) + "," + quoted(r.cluster) + "," +
+           r.quality + ",";
+    if (r.skipped.empty()) {
+      out += number(r.predicted) + "," + number(r.measured) + "," +
+             number(r.predicted / r.measured - 1) + "," + (r.low ? number(*r.low) : "") + "," +
+             (r.high ? number(*r.high) : "") + ",\n";
+    } else {
+      out += ",,,,," + quoted(r.skipped) + "\n";
+    }
+  }
+  return out;
+}
+
+// The documents that one record's prediction is made of.
+ExitCode Show(const Options& options, const std::vector<Record>& records,
+              const PublishedSources& sources, const std::string& id) {
+  std::vector<std::string> ids;
+  for (const Record& record : records) {
+    ids.push_back(record.facts.id);
+    if (record.facts.id != id) continue;
+    const Translation t = ToScenario(record.facts, sources, options.data_root);
+    Json out = Json::Object();
+    out.Set("id", id);
+    if (!t.skip.empty()) {
+      out.Set("skipped", t.skip);
+    } else {
+      Json assumed = Json::Array();
+      for (const std::string& note : t.assumed) assumed.Append(note);
+      out.Set("assumed", std::move(assumed));
+      out.Set("memory_level", MemoryLevelName(t.level));
+      out.Set("scenario", t.scenario);
+      if (!t.model.IsNull()) out.Set("model", t.model);
+      if (!t.cluster.IsNull()) out.Set("cluster", t.cluster);
+      Json ends = Json::Array();
+      for (const Json& end : t.ends) ends.Append(end);
+      out.Set("ends", std::move(ends));
+    }
+    WriteOutput(options, out.Dump(options.format == Format::kJsonLines ? -1 : 2) + "\n");
+    return ExitCode::kOk;
+  }
+  const std::string nearest = NearestName(id, ids);
+  ThrowInput(866, "no record '" + id + "' in this file",
+             nearest.empty() ? "--json lists every id" : "did you mean '" + nearest + "'?",
+             ExitCode::kUsage);
+}
+
+}  // namespace
+
+ExitCode ValidateCommand(const Options& options, const PublishedCommand& command) {
+  const JsonDocument document = ReadJsonFile(command.records);
+  const std::filesystem::path beside =
+      std::filesystem::path(command.records).parent_path() / "megatron_ci_args.json";
+  std::error_code error;
+  std::optional<JsonDocument> arguments;
+  if (std::filesystem::exists(beside, error)) arguments = ReadJsonFile(beside.string());
+  const std::vector<Record> records = ReadRecords(document, arguments ? &*arguments : nullptr);
+  const PublishedSources sources = OpenPublishedSources(options.data_root);
+  if (!command.show.empty()) return Show(options, records, sources, command.show);
+
+  PublishedOptions run;
+  run.jobs = options.jobs;
+  run.level = options.level;
+  run.stop = &g_stop;
+  const bool progress = options.progress && isatty(STDERR_FILENO) != 0;
+  if (progress) {
+    run.progress = [&](std::size_t done, std::size_t total) {
+      std::fprintf(stderr, "\r%zu of %zu records", done, total);
+    };
+  }
+  const auto before = std::signal(SIGINT, OnInterrupt);
+  const std::vector<PredictedRecord> predictions =
+      PredictAll(records, sources, options.data_root, run);
+  std::signal(SIGINT, before);
+  if (progress) std::fprintf(stderr, "\r\033[K");
+  if (g_stop) return ExitCode::kInterrupted;
+
+  const PublishedReport report = Compare(records, predictions);
+  Json result = PublishedJson(report, kToolVersion);
+  Json inputs = Json::Array();
+  const auto input = [&](const char* role, const std::string& name, const std::string& hash) {
+    Json item = Json::Object();
+    item.Set("role", role);
+    item.Set("name", name);
+    item.Set("hash", hash);
+    inputs.Append(std::move(item));
+  };
+  input("records", command.records, HashText(document.root.Dump()).Hex());
+  input("sources", "calibrate/published/sources.json", sources.hash);
+  result.Set("inputs", std::move(inputs));
+  switch (options.format) {
+    case Format::kJson:
+      WriteOutput(options, result.Dump(2) + "\n");
+      break;
+    case Format::kJsonLines:
+      WriteOutput(options, result.Dump() + "\n");
+      break;
+    case Format::kCsv:
+      WriteOutput(options, Csv(report));
+      break;
+    default:
+      WriteOutput(options, Summary(report, options.format));
+      break;
+  }
+  if (!command.tolerance) return ExitCode::kOk;
+  std::string outside;
+  for (const std::string& source : report.Sources()) {
+    for (const char* metric : {kIterationMetric, kMemoryMetric}) {
+      const Score score = report.ScoreOf(metric, source);
+      if (score.mape.value_or(0) > *command.tolerance) {
+        outside += (outside.empty() ? "" : ", ") + source + " " + Heading(metric) + " " +
+                   Percent(score.mape);
+      }
+    }
+  }
+  if (outside.empty()) return ExitCode::kOk;
+  Diagnostic d;
+  d.code = 865;
+  d.message = fmt::format("the mean error exceeds {}: {}", Percent(command.tolerance), outside);
+  d.help = "the rows furthest off are listed; a larger --tolerance accepts them";
+  PrintDiagnostic(options, d);
+  return ExitCode::kOutsideTolerance;
+}
+
+}  // namespace aurum

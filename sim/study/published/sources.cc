@@ -1,0 +1,317 @@
+#include "sim/study/published/sources.h"
+
+#include <array>
+
+#include "sim/core/hash.h"
+#include "sim/core/object_reader.h"
+#include "sim/study/published/fields.h"
+
+namespace aurum {
+namespace {
+
+constexpr double kGib = 1024.0 * 1024 * 1024;
+const std::vector<std::string> kLevels = {"allocated", "reserved", "device"};
+const std::vector<std::string> kRanks = {"heaviest", "first", "last"};
+
+using WholeFact = std::optional<std::int64_t> PlanFacts::*;
+using RealFact = std::optional<double> PlanFacts::*;
+using BoolFact = std::optional<bool> PlanFacts::*;
+using TextFact = std::string PlanFacts::*;
+
+struct Fact {
+  const char* name;
+  std::variant<WholeFact, RealFact, BoolFact, TextFact> where;
+};
+const std::array kFacts = {
+    Fact{"tp", &PlanFacts::tp},
+    Fact{"pp", &PlanFacts::pp},
+    Fact{"vpp", &PlanFacts::vpp},
+    Fact{"cp", &PlanFacts::cp},
+    Fact{"ep", &PlanFacts::ep},
+    Fact{"expert_tp", &PlanFacts::expert_tp},
+    Fact{"zero", &PlanFacts::zero},
+    Fact{"micro_batch", &PlanFacts::micro_batch},
+    Fact{"global_batch", &PlanFacts::global_batch},
+    Fact{"accumulation", &PlanFacts::accumulation},
+    Fact{"adapter_rank", &PlanFacts::adapter_rank},
+    Fact{"sequence_parallel", &PlanFacts::sequence_parallel},
+    Fact{"tensor_parallel_overlap", &PlanFacts::tensor_parallel_overlap},
+    Fact{"gather_overlap", &PlanFacts::gather_overlap},
+    Fact{"dropout", &PlanFacts::dropout},
+    Fact{"trains_embeddings", &PlanFacts::trains_embeddings},
+    Fact{"reshard_after_forward", &PlanFacts::reshard_after_forward},
+    Fact{"offload_activations", &PlanFacts::offload_activations},
+    Fact{"offload_optimizer", &PlanFacts::offload_optimizer},
+    Fact{"offload_parameters", &PlanFacts::offload_parameters},
+    Fact{"schedule", &PlanFacts::schedule},
+    Fact{"recompute", &PlanFacts::recompute},
+    Fact{"attention", &PlanFacts::attention},
+    Fact{"loss", &PlanFacts::loss},
+    Fact{"optimizer", &PlanFacts::optimizer},
+    Fact{"adapter_targets", &PlanFacts::adapter_targets},
+    Fact{"frozen", &PlanFacts::frozen},
+};
+
+template <typename T>
+bool SetOptional(std::optional<T>* where, T value) {
+  if (where->has_value()) return false;
+  *where = value;
+  return true;
+}
+
+bool SetText(std::string* where, const std::string& value) {
+  if (!where->empty()) return false;
+  *where = value;
+  return true;
+}
+
+[[noreturn]] void FailFact(const std::string& fact, const std::string& kind) {
+  ThrowInput(863,
+             kind.empty() ? "'" + fact + "' is not a fact that a source may assume"
+                          : "the fact '" + fact + "' is " + kind,
+             "calibrate/published/sources.json; the facts are listed in docs/schema");
+}
+
+double AsRealFact(const std::string& fact, const Json& value) {
+  if (!value.IsNumber()) FailFact(fact, "a number");
+  return value.AsNumber();
+}
+
+std::int64_t AsWholeFact(const std::string& fact, const Json& value) {
+  if (!value.IsInteger()) FailFact(fact, "a whole number");
+  return value.AsInteger();
+}
+
+const std::string& AsTextFact(const std::string& fact, const Json& value) {
+  if (!value.IsString()) FailFact(fact, "text");
+  return value.AsString();
+}
+
+}  // namespace
+
+std::string_view MemoryLevelName(MemoryLevel level) {
+  return kLevels[static_cast<std::size_t>(level)];
+}
+
+bool SetFact(const std::string& fact, const Json& value, RecordFacts* facts) {
+  if (fact == "sequence") return SetOptional(&facts->model.sequence, AsWholeFact(fact, value));
+  if (fact == "gpus") return SetOptional(&facts->hardware.gpus, AsWholeFact(fact, value));
+  if (fact == "gpus_per_node")
+    return SetOptional(&facts->hardware.gpus_per_node, AsWholeFact(fact, value));
+  if (fact == "precision") return SetText(&facts->precision, AsTextFact(fact, value));
+  if (fact == "internode") return SetText(&facts->hardware.internode, AsTextFact(fact, value));
+  if (fact == "first_dense_layers") {
+    if (!facts->model.moe) return false;
+    return SetOptional(&facts->model.moe->first_dense_layers, AsWholeFact(fact, value));
+  }
+  for (const Fact& known : kFacts) {
+    if (fact != known.name) continue;
+    if (const auto* whole = std::get_if<WholeFact>(&known.where))
+      return SetOptional(&(facts->plan.**whole), AsWholeFact(fact, value));
+    if (const auto* real = std::get_if<RealFact>(&known.where))
+      return SetOptional(&(facts->plan.**real), AsRealFact(fact, value));
+    if (const auto* boolean = std::get_if<BoolFact>(&known.where)) {
+      if (!value.IsBool()) FailFact(fact, "true or false");
+      return SetOptional(&(facts->plan.**boolean), value.AsBool());
+    }
+    return SetText(&(facts->plan.*std::get<TextFact>(known.where)), AsTextFact(fact, value));
+  }
+  FailFact(fact, "");
+}
+
+bool SourceReading::Matches(const RecordFacts& facts) const {
+  if (source != facts.source) return false;
+  if (!facts.id.starts_with(id_prefix)) return false;
+  if (!id_contains.empty() && !Contains(facts.id, id_contains)) return false;
+  if (!task_contains.empty() && !Contains(Lower(facts.task), task_contains)) return false;
+  if (!attention.empty() && attention != facts.plan.attention) return false;
+  if (!loss.empty() && loss != facts.plan.loss) return false;
+  if (single_gpu && *single_gpu != (facts.hardware.gpus == 1)) return false;
+  if (dropout && dropout != facts.plan.dropout) return false;
+  if (sharded && *sharded != (facts.plan.zero.value_or(0) >= 2)) return false;
+  return true;
+}
+
+const SourceReading* PublishedSources::FindSource(const RecordFacts& facts) const {
+  for (const SourceReading& reading : sources)
+    if (reading.Matches(facts)) return &reading;
+  return nullptr;
+}
+
+const GpuReading* PublishedSources::FindGpu(std::string_view printed) const {
+  const GpuReading* best = nullptr;
+  for (const GpuReading& gpu : gpus) {
+    if (!printed.starts_with(gpu.prefix)) continue;
+    if (best == nullptr || gpu.prefix.size() > best->prefix.size()) best = &gpu;
+  }
+  return best;
+}
+
+const ModelReading* PublishedSources::FindModel(std::string_view printed) const {
+  const std::string name = Lower(std::string(printed));
+  const ModelReading* best = nullptr;
+  std::size_t length = 0;
+  for (const ModelReading& model : models) {
+    for (const std::string& part : model.names) {
+      if (part.size() <= length || !Contains(name, part)) continue;
+      best = &model;
+      length = part.size();
+    }
+  }
+  return best;
+}
+
+namespace {
+
+SourceReading ReadSource(ObjectReader* reader) {
+  SourceReading out;
+  out.source = reader->String("source");
+  if (auto when = reader->ObjectIf("when")) {
+    out.id_prefix = when->String("id_prefix", "");
+    out.id_contains = when->String("id_contains", "");
+    out.task_contains = when->String("task_contains", "");
+    out.attention = when->String("attention", "");
+    if (when->Has("dropout")) out.dropout = when->Bool("dropout");
+    out.loss = when->String("loss", "");
+    if (when->Has("single_gpu")) out.single_gpu = when->Bool("single_gpu");
+    if (when->Has("sharded")) out.sharded = when->Bool("sharded");
+    when->Finish();
+  }
+  out.skip = reader->String("skip", "");
+  out.skip_time = reader->String("skip_time", "");
+  out.skip_memory = reader->String("skip_memory", "");
+  out.stack = reader->String("stack", "");
+  if (out.stack.empty() && out.skip.empty())
+    reader->Fail(102, "", "missing key 'stack'", "or say with \"skip\" why it is not simulated");
+  if (auto memory = reader->ObjectIf("memory")) {
+    out.level = static_cast<MemoryLevel>(memory->Choice("level", kLevels));
+    out.rank = static_cast<MemoryRank>(memory->ChoiceOr("rank", 0, kRanks));
+    out.memory_unit_bytes = memory->ChoiceOr("unit", 0, {"GiB", "GB"}) == 0 ? kGib : 1e9;
+    memory->Finish();
+  }
+  out.time_of_micro_batch = reader->ChoiceOr("time_of", 0, {"step", "micro_batch"}) == 1;
+  if (auto shape = reader->ObjectIf("plain_mlp_models")) {
+    if (shape->Has("biased")) out.biased = shape->Bool("biased");
+    if (shape->Has("tied")) out.tied = shape->Bool("tied");
+    if (shape->Has("layer_norm")) out.layer_norm = shape->Bool("layer_norm");
+    if (shape->Has("positions")) out.positions = shape->Bool("positions");
+    shape->Finish();
+  }
+  for (ObjectReader& item : reader->Objects("assume")) {
+    Assumption assumption;
+    assumption.fact = item.String("fact");
+    assumption.value = item.Value("value");
+    assumption.why = item.String("why");
+    item.Finish();
+    RecordFacts trial;
+    trial.model.moe = MoeFacts{};
+    SetFact(assumption.fact, assumption.value, &trial);  // is it one?
+    out.assume.push_back(std::move(assumption));
+  }
+  for (ObjectReader& item : reader->Objects("ends")) {
+    Ends ends;
+    ends.fact = item.String("fact");
+    for (const Json& value : item.Value("values").items()) {
+      RecordFacts trial;
+      SetFact(ends.fact, value, &trial);
+      ends.values.push_back(value);
+    }
+    item.Finish();
+    out.ends.push_back(std::move(ends));
+  }
+  reader->String("meaning");
+  reader->String("provenance");
+  reader->Finish();
+  return out;
+}
+
+GpuReading ReadGpu(ObjectReader* reader) {
+  GpuReading out;
+  out.prefix = reader->String("printed");
+  out.cluster = reader->String("cluster");
+  out.name = reader->String("name", "");
+  out.profile = reader->String("profile", "");
+  out.memory_gib = reader->NumberOr("memory_gib", 0, 0, 1e4);
+  out.nvlinks = static_cast<int>(reader->IntegerOr("nvlinks", 0, 0, 256));
+  out.domain_nodes = static_cast<int>(reader->IntegerOr("domain_nodes", 0, 0, 1024));
+  out.assumed = reader->String("assumed", "");
+  out.no_time = reader->String("no_time", "");
+  reader->String("source");
+  reader->Finish();
+  return out;
+}
+
+ModelReading ReadNamedModel(ObjectReader* reader) {
+  ModelReading out;
+  for (const std::string& name : reader->Strings("names")) out.names.push_back(Lower(name));
+  out.catalogue = reader->String("catalogue", "");
+  if (auto shape = reader->ObjectIf("shape")) {
+    ModelFacts& m = out.facts;
+    const auto whole = [&](const char* key) { return shape->Integer(key, 1, 1 << 24); };
+    m.layers = whole("layers");
+    m.hidden = whole("hidden");
+    m.heads = whole("heads");
+    m.kv_heads = shape->IntegerOr("kv_heads", *m.heads, 1, 1 << 24);
+    if (shape->Has("head_dim")) m.head_dim = whole("head_dim");
+    m.intermediate = whole("intermediate");
+    m.vocabulary = whole("vocabulary");
+    m.gated = shape->BoolOr("gated", true);
+    m.tied = shape->BoolOr("tied", false);
+    m.biased = shape->BoolOr("biased", false);
+    m.layer_norm = shape->BoolOr("layer_norm", false);
+    m.positions = shape->IntegerOr("positions", 0, 0, 1 << 24);
+    if (auto moe = shape->ObjectIf("moe")) {
+      MoeFacts f;
+      f.experts = moe->Integer("experts", 1, 1 << 16);
+      f.experts_per_token = moe->Integer("experts_per_token", 1, 1 << 16);
+      f.expert_intermediate = moe->Integer("expert_intermediate", 1, 1 << 24);
+      f.shared_intermediate = moe->IntegerOr("shared_intermediate", 0, 0, 1 << 24);
+      f.first_dense_layers = moe->IntegerOr("first_dense_layers", 0, 0, 4096);
+      moe->Finish();
+      m.moe = f;
+    }
+    shape->Finish();
+  } else if (out.catalogue.empty()) {
+    reader->Fail(102, "", "missing key 'shape'", "or name a model of the catalogue");
+  }
+  if (auto image = reader->ObjectIf("image")) {
+    out.image_width = image->Integer("width", 1, 1 << 16);
+    out.image_height = image->Integer("height", 1, 1 << 16);
+    out.visual_tokens = image->Integer("backbone_tokens", 0, 1 << 24);
+    image->Finish();
+  }
+  reader->String("source");
+  reader->Finish();
+  return out;
+}
+
+}  // namespace
+
+PublishedSources ReadPublishedSources(const JsonDocument& document) {
+  ObjectReader reader(document, document.root, "");
+  reader.Choice("schema", {"aurum.published-sources/1"});
+  reader.String("description", "");
+  PublishedSources out;
+  for (ObjectReader& item : reader.Objects("sources")) out.sources.push_back(ReadSource(&item));
+  for (ObjectReader& item : reader.Objects("gpus")) out.gpus.push_back(ReadGpu(&item));
+  for (ObjectReader& item : reader.Objects("models")) out.models.push_back(ReadNamedModel(&item));
+  for (ObjectReader& item : reader.Objects("recompute")) {
+    const std::string printed = item.String("printed");
+    out.recompute.emplace_back(Lower(printed), item.Value("plan"));
+    item.Finish();
+  }
+  for (ObjectReader& item : reader.Objects("precision")) {
+    const std::string printed = item.String("contains");
+    out.precision.emplace_back(Lower(printed), item.String("plan"));
+    item.Finish();
+  }
+  reader.Finish();
+  out.hash = HashText(document.root.Dump()).Hex();
+  return out;
+}
+
+PublishedSources OpenPublishedSources(const std::string& data_root) {
+  return ReadPublishedSources(ReadJsonFile(data_root + "/calibrate/published/sources.json"));
+}
+
+}  // namespace aurum
