@@ -34,7 +34,6 @@ TEST_CASE("no way to cut a step changes its model FLOPs") {
       {"plan.backbone.cp=4"},
       {R"(plan.backbone={"cp": 4, "context_parallel": "ulysses"})"},
       {"plan.backbone.pp=4"},
-      {R"(plan.backbone={"pp": 2, "layers_per_stage": [5, 3]})"},
       {R"(plan.backbone={"pp": 4, "vpp": 2})"},
       {R"(plan.backbone={"tp": 2, "cp": 2, "pp": 2})"},
       {"plan.backbone.pp=4", "plan.schedule=gpipe"},
@@ -60,6 +59,7 @@ TEST_CASE("no way to cut a step changes its model FLOPs") {
     }
   };
   check(kLayers8, {}, dense);
+  check(kLayers8, {}, {{R"(plan.backbone={"pp": 2, "layers_per_stage": [5, 3]})"}});
   check("llama-3.1-8b", {}, dense);
   check(kMoe8, {},
         {{"plan.backbone.ep=8"},
@@ -78,6 +78,9 @@ TEST_CASE("encoders that are shared out work once; replicated ones as often as t
   const Evaluation alone = at({});
   const double vision = ModuleFlops(alone, "vision");
   const double whole = ModelFlops(alone);
+  // Patches are embedded whole on every rank of a tensor-parallel encoder, as in Megatron: 1024 of them
+  // and the class token, forward and both gradients, of 64 samples.
+  const double embedding = 64.0 * 6 * 1025 * 588 * 2048;
   const std::vector<std::vector<std::string>> once = {
       {"plan.backbone.pp=4"},
       {"plan.vision.placement=colocated_dp", "plan.connector.placement=colocated_dp",
@@ -97,31 +100,40 @@ TEST_CASE("encoders that are shared out work once; replicated ones as often as t
     CHECK(ModelFlops(at(changes)) == doctest::Approx(whole).epsilon(1e-9));
   }
   // Ranks of their own.
-  for (const char* own : {R"(plan.vision={"placement": "own_ranks", "pp": 2})",
-                          R"(plan.vision={"placement": "own_ranks", "tp": 2})",
-                          R"(plan.vision={"placement": "own_ranks", "tp": 4, "pp": 2})"}) {
-    CAPTURE(own);
-    const Evaluation e = at({own, "plan.backbone.pp=2", "plan.backbone.tp=2",
-                             "workload.global_batch_size=24"},
-                            "24xh100-ndr");
-    CHECK(ModelFlops(e) == doctest::Approx(whole * 24 / 64).epsilon(1e-9));
+  struct Own {
+    const char* plan;
+    int tp;
+  };
+  for (const Own& own :
+       std::vector<Own>{{R"(plan.vision={"placement": "own_ranks", "pp": 2})", 1},
+                        {R"(plan.vision={"placement": "own_ranks", "tp": 2})", 2},
+                        {R"(plan.vision={"placement": "own_ranks", "tp": 4, "pp": 2})", 4}}) {
+    CAPTURE(own.plan);
+    const Evaluation e =
+        at({own.plan, "plan.connector.placement=colocated_dp", "plan.backbone.pp=2",
+            "plan.backbone.tp=2", "workload.global_batch_size=24"},
+           "24xh100-ndr");
+    CHECK(ModelFlops(e) ==
+          doctest::Approx((whole + (own.tp - 1) * embedding) * 24 / 64).epsilon(1e-9));
   }
   // Replicated on the ranks that share a sequence: tp · cp times; tensor-parallel: cp times.
   struct Repeated {
     std::vector<std::string> changes;
     double factor;
+    double embeddings = 0;  // beyond the factor
   };
   for (const Repeated& r : std::vector<Repeated>{
            {{"plan.backbone.tp=4"}, 4},
            {{"plan.backbone.cp=4"}, 4},
            {{R"(plan.backbone={"tp": 2, "cp": 4})"}, 8},
-           {{"plan.backbone.tp=4", "plan.vision.tp=4"}, 1},
-           {{R"(plan.backbone={"tp": 4, "cp": 2})", "plan.vision.tp=4"}, 2},
+           {{"plan.backbone.tp=4", "plan.vision.tp=4"}, 1, 3},
+           {{R"(plan.backbone={"tp": 4, "cp": 2})", "plan.vision.tp=4"}, 2, 6},
            {{R"(plan.backbone={"tp": 4, "pp": 2})", "plan.vision.placement=in_bubbles"}, 4},
            {{R"(plan.backbone={"tp": 4, "pp": 2})", "plan.vision.placement=balanced"}, 4}}) {
     CAPTURE(r.changes.back());
     const Evaluation e = at(r.changes);
-    CHECK(ModuleFlops(e, "vision") == doctest::Approx(r.factor * vision).epsilon(1e-9));
+    CHECK(ModuleFlops(e, "vision") ==
+          doctest::Approx(r.factor * vision + r.embeddings * embedding).epsilon(1e-9));
     CHECK(ModuleFlops(e, "backbone") ==
           doctest::Approx(ModuleFlops(alone, "backbone")).epsilon(1e-9));
   }
@@ -155,24 +167,25 @@ TEST_CASE("the parameters of all stages are the model's, for every model of the 
     const double table =
         backbone.tied_head ? static_cast<double>(backbone.head_vocabulary) * backbone.hidden : 0;
     const auto at = [&](std::vector<std::string> changes) {
-      changes.insert(changes.begin(), {"workload.text_tokens=64", "workload.global_batch_size=16",
-                                       "plan.sharding=ddp"});
+      changes.insert(changes.begin(), {R"(plan={"sharding": "ddp"})", "workload.text_tokens=64",
+                                       "workload.global_batch_size=16"});
       return EvaluateDocument(Document(name, "16xh100-ndr", changes));
     };
     CHECK(OneReplica(at({})).dense == parameters);
     if (backbone.Layers() < 2) continue;
+    const std::string plan = "plan." + backbone.name;
     const int half = backbone.Layers() / 2;
-    const std::string halves = "plan.backbone.layers_per_stage=[" + std::to_string(half) + "," +
+    const std::string halves = plan + ".layers_per_stage=[" + std::to_string(half) + "," +
                                std::to_string(backbone.Layers() - half) + "]";
-    CHECK(OneReplica(at({"plan.backbone.pp=2", halves})).dense ==
+    CHECK(OneReplica(at({plan + ".pp=2", halves})).dense ==
           doctest::Approx(parameters + table).epsilon(1e-12));
-    CHECK(OneReplica(at({"plan.backbone.pp=2", halves, "plan.schedule=gpipe"})).dense ==
+    CHECK(OneReplica(at({plan + ".pp=2", halves, "plan.schedule=gpipe"})).dense ==
           doctest::Approx(parameters + table).epsilon(1e-12));
     int experts = 0;
     for (const LayerRun& run : backbone.runs) experts = std::max(experts, run.layer.mlp.experts);
     if (experts == 0 || experts % 4 != 0) continue;
-    const Counted one = OneReplica(at({"plan.backbone.ep=2"}));
-    const Counted two = OneReplica(at({"plan.backbone.ep=4"}));
+    const Counted one = OneReplica(at({plan + ".ep=2"}));
+    const Counted two = OneReplica(at({plan + ".ep=4"}));
     CHECK(one.experts > 0);
     CHECK(one.experts == doctest::Approx(2 * two.experts).epsilon(1e-12));
     CHECK(one.dense + 2 * one.experts == doctest::Approx(parameters).epsilon(1e-12));
