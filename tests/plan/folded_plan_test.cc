@@ -49,8 +49,7 @@ std::vector<Case> Plans(const std::vector<std::string>& more) {
       {"zb-v", at(kLayers8, two, {"plan.backbone.pp=4", "plan.schedule=zb-v", batch})},
       {"dualpipe", at(kLayers8, two, {"plan.backbone.pp=4", "plan.schedule=dualpipe", batch})},
       {"dualpipe with experts",
-       at(kMoe8, two,
-          {R"(plan.backbone={"pp": 4, "ep": 4})", "plan.schedule=dualpipe", batch})},
+       at(kMoe8, two, {R"(plan.backbone={"pp": 4, "ep": 4})", "plan.schedule=dualpipe", batch})},
       {"own ranks, as wide as the backbone's",
        at(kVit8, "24xh100-ndr",
           {kOneImage, R"(plan.vision={"placement": "own_ranks", "tp": 2})",
@@ -63,22 +62,18 @@ std::vector<Case> Plans(const std::vector<std::string>& more) {
        at(kVit8, "24xh100-ndr",
           {kOneImage, R"(plan.vision={"placement": "own_ranks", "tp": 4, "pp": 2})",
            R"(plan.backbone={"tp": 2, "pp": 2})", batch})},
-      {"balanced",
-       at(kVit8, two,
-          {kOneImage, "plan.vision.placement=balanced", R"(plan.backbone={"tp": 2, "pp": 4})",
-           batch})},
-      {"in bubbles",
-       at(kVit8, two,
-          {kOneImage, "plan.vision.placement=in_bubbles", R"(plan.backbone={"tp": 2, "pp": 4})",
-           batch})},
-      {"in bubbles of chunks",
-       at(kVit8, two,
-          {kOneImage, "plan.vision.placement=in_bubbles",
-           R"(plan.backbone={"tp": 2, "pp": 4, "vpp": 2})", batch})},
-      {"colocated",
-       at(kVit8, two,
-          {kOneImage, "plan.vision.placement=colocated_dp", R"(plan.backbone={"tp": 4, "pp": 2})",
-           batch})},
+      {"balanced", at(kVit8, two,
+                      {kOneImage, "plan.vision.placement=balanced",
+                       R"(plan.backbone={"tp": 2, "pp": 4})", batch})},
+      {"in bubbles", at(kVit8, two,
+                        {kOneImage, "plan.vision.placement=in_bubbles",
+                         R"(plan.backbone={"tp": 2, "pp": 4})", batch})},
+      {"in bubbles of chunks", at(kVit8, two,
+                                  {kOneImage, "plan.vision.placement=in_bubbles",
+                                   R"(plan.backbone={"tp": 2, "pp": 4, "vpp": 2})", batch})},
+      {"colocated", at(kVit8, two,
+                       {kOneImage, "plan.vision.placement=colocated_dp",
+                        R"(plan.backbone={"tp": 4, "pp": 2})", batch})},
       {"optimizer in host memory",
        at(kLayers8, one, {R"(plan.offload={"optimizer": 1})", "plan.backbone.pp=2", batch})},
       {"parameters in host memory",
@@ -111,8 +106,9 @@ TEST_CASE("folded is unfolded beside a sick NIC") {
 TEST_CASE("folded is unfolded where samples differ") {
   for (const char* name : {"llava-1.6-7b-mixture-8xa100", "qwen2-vl-7b-samples-8xa100"}) {
     Verify({name, Shipped(name, {"workload.draws=2"})}, {Level::kAnalytic});
-    Verify({name, Shipped(name, {"workload.draws=1", R"(faults=[{"gpus": [3], "slowdown": 1.2}])"})},
-           {Level::kAnalytic});
+    Verify(
+        {name, Shipped(name, {"workload.draws=1", R"(faults=[{"gpus": [3], "slowdown": 1.2}])"})},
+        {Level::kAnalytic});
   }
 }
 

@@ -17,9 +17,9 @@ TEST_CASE("Korthikanti et al. 2022 in a whole pipeline: every stage keeps theirs
   const double s = 2048, b = 1, h = 12288, a = 96, t = 8, layers = 12;
   const double sbh = s * b * h;
   const auto kept = [&](const std::vector<std::string>& changes, std::size_t stage) {
-    const Evaluation e = EvaluateDocument(Shipped(
-        "gpt-3-175b-64xa100",
-        Join({"stack=megatron-core-local", "workload.global_batch_size=16"}, changes)));
+    const Evaluation e = EvaluateDocument(
+        Shipped("gpt-3-175b-64xa100",
+                Join({"stack=megatron-core-local", "workload.global_batch_size=16"}, changes)));
     CHECK(e.memory.classes[stage].left_bytes == doctest::Approx(0.0));
     return Peak(e.memory.classes[stage].activations);
   };

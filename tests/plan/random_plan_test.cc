@@ -68,36 +68,32 @@ void ForPlans(std::uint64_t from, std::uint64_t to,
   CHECK(held >= 10);
 }
 
+// Layers of stages that are deep enough: recomputing the only layer of a stage keeps its input and
+// gains nothing. Offload is out of it, because less is kept then, and less moves.
 TEST_CASE("more recomputation never needs more memory, and never less time") {
-  ForPlans(1000, 1150,
-           {{"plan.recompute=none"},
-            {"plan.recompute=selective"},
-            {R"(plan.recompute={"scope": "selective", "parts": ["attention", "norm", "activation"]})"}},
-           [](const std::vector<Evaluation>& by) {
-             for (std::size_t i = 1; i < by.size(); ++i) {
-               CAPTURE(i);
-               CHECK(by[i].StepSeconds() >= by[i - 1].StepSeconds() * (1 - 1e-9));
-               CHECK(by[i].memory.Heaviest().peak_bytes <=
-                     by[i - 1].memory.Heaviest().peak_bytes * (1 + 1e-9));
-             }
-           });
-  ForPlans(1000, 1150,
-           {{"plan.recompute=none"},
-            {R"(plan.recompute={"scope": "full", "layers": 1})"},
-            {"plan.recompute=full"}},
-           [](const std::vector<Evaluation>& by) {
-             for (std::size_t i = 1; i < by.size(); ++i) {
-               CAPTURE(i);
-               CHECK(by[i].StepSeconds() >= by[i - 1].StepSeconds() * (1 - 1e-9));
-               CHECK(by[i].memory.Heaviest().peak_bytes <=
-                     by[i - 1].memory.Heaviest().peak_bytes * (1 + 1e-9));
-             }
-           });
+  const std::string deep = R"(plan.backbone={"tp": 2, "pp": 2})";
+  const auto with = [&](const char* recompute) {
+    return std::vector<std::string>{std::string("plan.recompute=") + recompute, deep,
+                                    "plan.schedule=1f1b", "plan.offload={}"};
+  };
+  const auto law = [](const std::vector<Evaluation>& by) {
+    for (std::size_t i = 1; i < by.size(); ++i) {
+      CAPTURE(i);
+      CHECK(by[i].StepSeconds() >= by[i - 1].StepSeconds() * (1 - 1e-9));
+      CHECK(by[i].memory.Heaviest().peak_bytes <=
+            by[i - 1].memory.Heaviest().peak_bytes * (1 + 1e-9));
+    }
+  };
+  ForPlans(1000, 1200,
+           {with("none"), with("selective"),
+            with(R"({"scope": "selective", "parts": ["attention", "norm", "activation"]})")},
+           law);
+  ForPlans(1000, 1200, {with("none"), with(R"({"scope": "full", "layers": 2})"), with("full")},
+           law);
 }
 
 TEST_CASE("more sharding never leaves more state on a GPU") {
-  ForPlans(2000, 2150,
-           {{"plan.sharding=ddp"}, {"plan.sharding=zero1"}, {"plan.sharding=fsdp"}},
+  ForPlans(2000, 2150, {{"plan.sharding=ddp"}, {"plan.sharding=zero1"}, {"plan.sharding=fsdp"}},
            [](const std::vector<Evaluation>& by) {
              const auto state = [](const Evaluation& e, std::size_t c) {
                const LastingMemory m = LastingOf(e.scenario, e.program.classes[c]);
@@ -111,21 +107,26 @@ TEST_CASE("more sharding never leaves more state on a GPU") {
            });
 }
 
-TEST_CASE("what may overlap is never slower for it") {
+// Hidden communication slows the compute beside it; in a pipeline that may be on the way of all, where
+// the same communication alone would have run in a bubble. More than that it cannot cost.
+TEST_CASE("what may overlap is never slower for it, but by the compute that it slows") {
   for (const char* knob : {"gradient_reduce", "parameter_gather", "tensor_parallel",
                            "context_parallel", "expert_parallel", "pipeline", "offload"}) {
-    CAPTURE(knob);
+    CAPTURE(std::string(knob));
     const std::string path = std::string("plan.overlap.") + knob + "=";
-    ForPlans(3000, 3060, {{path + "true"}, {path + "false"}},
-             [](const std::vector<Evaluation>& by) {
-               CHECK(by[0].StepSeconds() <= by[1].StepSeconds() * (1 + 1e-9));
-             });
+    ForPlans(
+        3000, 3080, {{path + "true"}, {path + "false"}}, [](const std::vector<Evaluation>& by) {
+          double slowed = 0;
+          for (const TimeBreakdown& time : by[0].outcome.time) slowed += time.slowed_s;
+          const bool pipeline = by[0].scenario.plan.StageCount() > 1;
+          CHECK(by[0].StepSeconds() <= by[1].StepSeconds() * (1 + 1e-9) + (pipeline ? slowed : 0));
+        });
   }
 }
 
 TEST_CASE("more bandwidth is never slower") {
   for (const char* links : {"nvlink_factor", "pcie_factor", "network_factor"}) {
-    CAPTURE(links);
+    CAPTURE(std::string(links));
     ForPlans(4000, 4080, {{}, {std::string("what_if.") + links + "=2"}},
              [](const std::vector<Evaluation>& by) {
                CHECK(by[1].StepSeconds() <= by[0].StepSeconds() * (1 + 1e-9));
@@ -167,12 +168,8 @@ TEST_CASE("two ways to say a plan are one plan") {
            {kLayers8,
             {"plan.recompute=none"},
             {R"(plan.recompute={"scope": "full", "layers": 0})"}},
-           {kLayers8,
-            {"plan.sharding=fsdp"},
-            {"plan.sharding=hsdp", "plan.shard_group=8"}},
-           {kMoe8,
-            {"plan.backbone.tp=2"},
-            {R"(plan.backbone={"tp": 2, "ep": 1, "expert_tp": 2})"}},
+           {kLayers8, {"plan.sharding=fsdp"}, {"plan.sharding=hsdp", "plan.shard_group=8"}},
+           {kMoe8, {"plan.backbone.tp=2"}, {R"(plan.backbone={"tp": 2, "ep": 1, "expert_tp": 2})"}},
            {kVit8,
             {kOneImage, "plan.backbone.pp=2"},
             {kOneImage, "plan.backbone.pp=2", "plan.vision.micro_batch_size=1",
