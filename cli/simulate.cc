@@ -18,6 +18,9 @@ namespace {
 
 constexpr std::size_t kFixesShown = 5;
 
+// Text below a table of Markdown would be a row of it.
+std::string Apart(Format format) { return format == Format::kMarkdown ? "\n" : ""; }
+
 std::string HeaviestName(const Evaluation& e) {
   return e.program.classes[static_cast<std::size_t>(e.memory.heaviest)].name;
 }
@@ -82,7 +85,8 @@ std::string MemoryTables(const Evaluation& e, bool verbose, Format format) {
   row("reserved", m.reserved_bytes, report.reserved_low_bytes, report.reserved_high_bytes);
   row("device", m.peak_bytes, report.low_bytes, report.high_bytes);
   std::string out = memory.As(format) + "\n" + seen.As(format);
-  for (const std::string& reason : report.untold) out += "wider, because " + reason + "\n";
+  for (const std::string& reason : report.untold)
+    out += Apart(format) + "wider, because " + reason + "\n";
   if (verbose && !m.largest.empty()) {
     Table tensors({"tensors at the peak", "of", "count", "size"}, "<<>>");
     for (const PeakTensor& tensor : m.largest) {
@@ -113,7 +117,7 @@ std::string FixTable(const FixSearch& search, Format format) {
     if (!fix.caution.empty() && cautions.find(fix.caution) == std::string::npos)
       cautions += fix.set.back() + ": " + fix.caution + "\n";
   }
-  return "\n" + table.As(format) + cautions +
+  return "\n" + table.As(format) + Apart(format) + cautions +
          fmt::format("{} changes simulated, {} of them make it smaller\n", search.tried,
                      search.fixes.size());
 }

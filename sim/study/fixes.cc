@@ -27,6 +27,7 @@ struct Candidate {
   std::string what;
   std::vector<Change> changes;
   std::string caution;
+  double least_saved_bytes = 0;  // of a pair: what the better of the two saves alone
 };
 
 std::string SetWord(const Change& change) {
@@ -53,6 +54,7 @@ class Candidates {
     MicroBatch();
     Degrees();
     if (trains) {
+      Placements();
       Schedule();
       OffloadAndBits();
     }
@@ -62,7 +64,7 @@ class Candidates {
  private:
   void Add(std::string topic, std::string what, std::vector<Change> changes,
            std::string caution = "") {
-    list_.push_back({std::move(topic), std::move(what), std::move(changes), std::move(caution)});
+    list_.push_back({std::move(topic), std::move(what), std::move(changes), std::move(caution), 0});
   }
 
   void Sharding_() {
@@ -121,6 +123,26 @@ class Candidates {
           {{backbone_ + "sequence_parallel", Json(true)}});
   }
 
+  // An encoder elsewhere: what is on one stage is on the fullest one.
+  void Placements() {
+    const Plan& plan = s_.plan;
+    for (std::size_t i = 0; i + 1 < s_.model->modules.size(); ++i) {
+      const Module& module = s_.model->modules[i];
+      const Placement now = plan.modules[i].placement;
+      if (module.kind != ModuleKind::kEncoder) continue;
+      const auto add = [&](Placement placement, const char* what) {
+        Add("placement of " + module.name, module.name + " " + what,
+            {{"plan." + module.name + ".placement", Json(PlacementName(placement))}});
+      };
+      if (now == Placement::kInBubbles || now == Placement::kColocatedDp)
+        add(Placement::kFirstStage, "on the first stage");
+      if (now == Placement::kFirstStage && plan.tp > 1 && plan.modules[i].tp == 1)
+        add(Placement::kColocatedDp, "shared out over the tensor-parallel GPUs");
+      if (now != Placement::kBalanced && plan.pp > 1)
+        add(Placement::kBalanced, "spread over the first stages");
+    }
+  }
+
   void Schedule() {
     const Plan& plan = s_.plan;
     if (plan.pp == 1 || plan.schedule == ScheduleKind::k1F1B) return;
@@ -138,7 +160,16 @@ class Candidates {
     };
     offload("optimizer", plan.offload.optimizer, "keep the optimizer in host memory");
     offload("activations", plan.offload.activations, "keep activations in host memory");
-    offload("parameters", plan.offload.parameters, "keep parameters in host memory");
+    // Weights come and go unit by unit, which only sharded ones do.
+    if (plan.offload.parameters < 1) {
+      std::vector<Change> changes{{"plan.offload.parameters", Json(1)}};
+      if (plan.sharding < Sharding::kFsdp)
+        changes.insert(changes.begin(), {"plan.sharding", Json("fsdp")});
+      Add("offload parameters",
+          plan.sharding < Sharding::kFsdp ? "FSDP, and keep parameters in host memory"
+                                          : "keep parameters in host memory",
+          std::move(changes));
+    }
     if (plan.optimizer == OptimizerKind::kAdam)
       Add("optimizer", "Adam's moments in 8 bits", {{"plan.optimizer", Json("adam-8bit")}},
           "another optimizer: check convergence");
@@ -205,7 +236,7 @@ class Search {
     fix.peak_bytes = walked->memory.Heaviest().peak_bytes;
     fix.saves_bytes = peak_bytes_ - fix.peak_bytes;
     fix.verdict = walked->memory.verdict;
-    if (fix.saves_bytes < kLeastGain) return std::nullopt;
+    if (fix.saves_bytes < candidate.least_saved_bytes + kLeastGain) return std::nullopt;
     out_.fixes.push_back(std::move(fix));
     return out_.fixes.size() - 1;
   }
@@ -219,6 +250,13 @@ class Search {
   double step_s_, peak_bytes_;
   FixSearch out_;
 };
+
+bool SamePath(const Candidate& a, const Candidate& b) {
+  return std::any_of(a.changes.begin(), a.changes.end(), [&](const Change& change) {
+    return std::any_of(b.changes.begin(), b.changes.end(),
+                       [&](const Change& other) { return other.path == change.path; });
+  });
+}
 
 // Pairs of changes that help alone, those first that should fit at the least time, then those that should
 // come nearest to it.
@@ -234,13 +272,14 @@ std::vector<Candidate> Pairs(const std::vector<std::pair<Candidate, Fix>>& singl
     for (std::size_t j = i + 1; j < singles.size(); ++j) {
       const auto& [a, first] = singles[i];
       const auto& [b, second] = singles[j];
-      if (a.topic == b.topic) continue;
+      if (a.topic == b.topic || SamePath(a, b)) continue;
       Guess guess;
       const double peak = base_peak_bytes - first.saves_bytes - second.saves_bytes;
       guess.fits = peak <= enough_bytes;
       guess.rank = guess.fits ? first.step_delta_s + second.step_delta_s : peak;
       guess.candidate = a;
       guess.candidate.what += "; " + b.what;
+      guess.candidate.least_saved_bytes = std::max(first.saves_bytes, second.saves_bytes);
       for (const Change& change : b.changes) guess.candidate.changes.push_back(change);
       if (!b.caution.empty())
         guess.candidate.caution += (a.caution.empty() ? "" : "; ") + b.caution;

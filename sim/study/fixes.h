@@ -38,7 +38,8 @@ struct FixOptions {
 // Single changes of the plan first: more sharding, recomputation, smaller micro-batches of the same batch, more tensor,
 // pipeline, context and expert parallelism, one chunk a stage, offload, states and bases in fewer bits, a leaner loss
 // kernel. Nothing that changes what is trained. A change that is no valid plan is left out. If none makes the plan fit,
-// pairs follow, the most promising first. A change that saves less than 0.05 GiB is no fix.
+// pairs follow, the most promising first. A change that saves less than 0.05 GiB is no fix, nor is a
+// pair that saves no more than one of its parts.
 //
 // Order: what fits by step time, then what is at risk by step time, then the rest by what it saves. Deterministic.
 // Times are of the analytic level, and deltas against the same level.
