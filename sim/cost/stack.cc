@@ -71,6 +71,7 @@ const std::vector<Field>& Fields() {
       {"communication", "gather_windows", &Stack::gather_windows, 0, 100},
       {"communication", "root_window_share", &Stack::root_window_share, 0, 1},
       {"communication", "buffer_bytes", &Stack::buffer_bytes, 0, 1e12},
+      {"communication", "offload_units_in_flight", &Stack::offload_units, 1, 1000},
       {"traffic", "norm_forward_bytes_per_element", &Stack::norm_forward_bytes, 0, 200},
       {"traffic", "norm_backward_bytes_per_element", &Stack::norm_backward_bytes, 0, 200},
       {"traffic", "residual_forward_bytes_per_element", &Stack::residual_forward_bytes, 0, 200},

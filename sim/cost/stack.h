@@ -77,6 +77,7 @@ struct Stack {
   double gather_windows = 2;          // FSDP: units whose whole parameters are there at once
   double root_window_share = 1;       // FSDP: of embedding and head, what stays gathered
   double buffer_bytes = 0;            // ZeRO: buckets, prefetched and live parameters
+  double offload_units = 5;           // whose activations may be on their way to the host at once
   bool ddp_copies_gradients = false;  // DDP: buckets are copies of the gradients
 
   // Elementwise HBM traffic, bytes per token and element of width.

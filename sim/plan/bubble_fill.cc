@@ -130,7 +130,8 @@ class Timetable {
     }
   };
   // Best places, by stage, for a pass of so many seconds that `node` waits for, or that waits for `node`.
-  std::vector<Slot> SlotsBefore(std::size_t node, double seconds) const {
+  // The former no earlier than `not_before` where there is such a place.
+  std::vector<Slot> SlotsBefore(std::size_t node, double seconds, double not_before) const {
     const std::vector<bool> blocked = Reach(node, &Node::after, 1);
     std::vector<Slot> best(lists_.size());
     for (std::size_t stage = 0; stage < lists_.size(); ++stage) {
@@ -140,7 +141,8 @@ class Timetable {
         const double start = k == 0 ? 0 : End(list[k - 1]);
         const double tail = std::max(k < list.size() ? tail_[list[k]] : 0, tail_[node]);
         const Slot slot{k, start, start + seconds + tail};
-        if (slot.BetterThan(best[stage], span_)) best[stage] = slot;
+        const bool too_early = best[stage].index != kNone && best[stage].start < not_before;
+        if (too_early || slot.BetterThan(best[stage], span_)) best[stage] = slot;
       }
     }
     return best;
@@ -312,12 +314,16 @@ BubbleFill Fill(const BubbleFillInput& input, Timetable table, Preference prefer
   });
   const bool trained = input.encoder_backward_s > 0;
   std::vector<int> load(input.seconds.size(), 0);  // micro-batches
-  for (const int m : order) {
+  for (std::size_t turn = 0; turn < order.size(); ++turn) {
+    const int m = order[turn];
     const auto entry = table.Entry(m), exit = table.Exit(m);
     std::size_t stage = entry.stage;
     Slot forward{table.IndexOf(entry)};
     if (preference != Preference::kFirstStage) {
-      const auto forwards = table.SlotsBefore(entry.node, input.encoder_forward_s);
+      const auto ahead = static_cast<std::size_t>(input.most_ahead);
+      const double not_before =
+          ahead > 0 && turn >= ahead ? table.StartOf(table.Entry(order[turn - ahead]).node) : 0;
+      const auto forwards = table.SlotsBefore(entry.node, input.encoder_forward_s, not_before);
       const auto backwards = trained ? table.SlotsAfter(exit.node, input.encoder_backward_s)
                                      : std::vector<Slot>(forwards.size());
       // The excesses add up: a delay by the forward moves the backward too.

@@ -19,6 +19,9 @@ struct BubbleFillInput {
       seconds;                    // by stage and chunk, none negative; coarse is enough
   double encoder_forward_s = 0;   // of one micro-batch, on any stage
   double encoder_backward_s = 0;  // 0: the encoder is frozen and has no backward passes
+  // What an encoder keeps waits for its backward. An encoder forward is put no earlier than where the
+  // forward at position 0 of the micro-batch so many before it starts, if there is a place; 0 = anywhere.
+  int most_ahead = 0;
 };
 
 struct BubbleFill {

@@ -31,15 +31,6 @@
 //
 // Cost: ops are O(classes · micro-batches · units).
 namespace aurum {
-namespace {
-
-// Units whose offloaded activations may be on their way to the host at once. Engines bound it: torchtune
-// stashes five tensors; Megatron-Kwai's peaks are those of about four chunks of two layers that stay,
-// the one that runs and the one that comes back among them.
-constexpr std::size_t kUnitsLeaving = 4;
-
-}  // namespace
-
 StageEmitter::StageEmitter(const Inputs& in, Waves* waves, Program* program, double* total_s)
     : s_(in.scenario),
       context_(in.context),
@@ -602,7 +593,7 @@ void StageEmitter::ForwardUnit(Cursor* at, std::size_t index) {
   const UnitCommunication& of = at->said->units[index];
   GatherAhead(at, unit, of);
   // Compute waits for activations that left a few units ago, or they would pile up on a slow link.
-  if (leaving_.size() >= kUnitsLeaving) {
+  if (leaving_.size() >= static_cast<std::size_t>(s_.stack->offload_units)) {
     pending_.push_back(leaving_.front());
     leaving_.pop_front();
   }

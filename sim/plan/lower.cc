@@ -331,6 +331,7 @@ class Lowering {
     }
     const Chunk& bubbles = stages_.back().bubbles;
     const ChunkCommunication& said = communication_.back().bubbles;
+    input.most_ahead = 2 * pipeline_.stages;  // as much again as the backbone has in flight
     input.encoder_forward_s = PassSeconds(bubbles, said, false);
     input.encoder_backward_s = PassSeconds(bubbles, said, true);
     return FillBubbles(input);

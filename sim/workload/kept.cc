@@ -92,7 +92,7 @@ class Builder {
     } else if (m.intermediate > 0) {
       const double f = m.intermediate / shape_.tp;
       Input("MLP input", replicated_, h, Again::kNorm, {{"gate", f}, {"up", f}});
-      Hidden("MLP", tokens_, f, h, Again::kMlp);
+      Hidden("MLP activation", tokens_, f, h, Again::kMlp);
     }
     Mask("MLP dropout mask");
   }
