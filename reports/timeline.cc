@@ -116,6 +116,7 @@ const char* LaneName(Lane lane) {
     case Lane::kShard:
     case Lane::kReplica:
     case Lane::kHost:
+    case Lane::kHostIn:
       return "dp";
     case Lane::kAlign:
       return "";  // shown as the main lane's wait

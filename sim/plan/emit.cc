@@ -238,6 +238,9 @@ Wave StageEmitter::AddDp(OpKind kind, const Unit& unit, CommId comm, const Wave&
 // The gather that the next compute of `unit` needs under FSDP.
 void StageEmitter::GatherAhead(Cursor* at, const Unit& unit, const UnitCommunication& of) {
   if (!Gathers() || !Training()) return;
+  if (Stays(unit) &&
+      (at->pass.kind != PassKind::kForward || at->pass.micro_batch != EndsOf(*at).forward))
+    return;
   const Wave after = Earlier(s_.plan.prefetch);
   if (s_.plan.offload.parameters > 0) {
     const StageLayout layout = LayoutOf(s_.plan, stage_);
@@ -245,7 +248,7 @@ void StageEmitter::GatherAhead(Cursor* at, const Unit& unit, const UnitCommunica
         s_.plan.sharding == Sharding::kHsdp ? layout.shard : layout.cp * layout.dp;
     const double bytes = unit.AllParameters() * s_.stack->parameter_exchange_bytes / shards *
                          s_.plan.offload.parameters;
-    if (bytes > 0) pending_.push_back(HostTransfer(*at, unit, bytes, after));
+    if (bytes > 0) pending_.push_back(HostTransfer(*at, Lane::kHostIn, unit, bytes, after));
   }
   const std::size_t from_host = pending_.size();
   for (const CommId comm : {of.gather, of.gather_experts}) {
@@ -397,7 +400,10 @@ void StageEmitter::GatherParameters() {
 
 double StageEmitter::BesideForward(const Cursor& at, std::size_t index) const {
   const UnitCommunication& of = at.said->units[index];
-  if (Gathers()) return pricer_.Seconds(of.gather) + pricer_.Seconds(of.gather_experts);
+  if (Gathers()) {
+    const bool held = Stays(at.chunk->units[index]) && at.pass.micro_batch != EndsOf(at).forward;
+    return held ? 0 : pricer_.Seconds(of.gather) + pricer_.Seconds(of.gather_experts);
+  }
   const bool first = Training() && at.pass.micro_batch == EndsOf(at).forward;
   return first ? gather_beside_[PlaceOf(at)][index] : 0;
 }
@@ -408,7 +414,8 @@ double StageEmitter::BesideBackward(const Cursor& at, std::size_t index) const {
                         pricer_.Seconds(of.reduce_experts);
   if (Gathers()) {
     const double gather = pricer_.Seconds(of.gather) + pricer_.Seconds(of.gather_experts);
-    return reduce + (s_.plan.reshard_after_forward ? gather : 0);
+    const bool reduces = !ReducesOnce() || at.pass.micro_batch == EndsOf(at).last;
+    return (reduces ? reduce : 0) + (s_.plan.reshard_after_forward ? gather : 0);
   }
   const bool now = at.pass.micro_batch == EndsOf(at).last || s_.plan.sharding == Sharding::kZero2;
   return now && s_.plan.overlap.gradient_reduce && Overlapped(at, index) ? reduce : 0;
@@ -438,14 +445,14 @@ void StageEmitter::Take(const Wave& wave, bool at_end, MemoryKind kind, const Un
   }
 }
 
-Wave StageEmitter::HostTransfer(const Cursor& at, const Unit& unit, double bytes,
+Wave StageEmitter::HostTransfer(const Cursor& at, Lane lane, const Unit& unit, double bytes,
                                 const Wave& after) {
   OpInfo info = Kind(OpKind::kHostTransfer, at);
   info.module = static_cast<std::int16_t>(unit.module);
   info.bytes = bytes;
   const Work work{bytes / host_bandwidth_, 0, 0};
   CheckClock(work.seconds);
-  const Wave wave = waves_.AddKernel(stage_, Lane::kHost, info, std::array{work});
+  const Wave wave = waves_.AddKernel(stage_, lane, info, std::array{work});
   if (after.Exists()) waves_.Follow(after, wave);
   return wave;
 }
@@ -646,13 +653,13 @@ void StageEmitter::ForwardUnit(Cursor* at, std::size_t index) {
   }
   Take(begin, false, MemoryKind::kWorkspace, unit, memory.work_forward_bytes);
   Take(end, true, MemoryKind::kWorkspace, unit, -memory.work_forward_bytes);
-  if (Gathers() && s_.plan.reshard_after_forward) ReturnWindow(end, unit, of);
+  if (Gathers() && (s_.plan.reshard_after_forward || !unit.backward)) ReturnWindow(end, unit, of);
   const double away = s_.plan.offload.activations;
   if (away > 0 && unit.backward && !unit.logits) {
     const double bytes =
         away * copies * (unit.recomputed ? memory.checkpoint_bytes : memory.KeptBytes());
     if (bytes > 0) {
-      const Wave out = HostTransfer(*at, unit, bytes, end);
+      const Wave out = HostTransfer(*at, Lane::kHost, unit, bytes, end);
       Take(out, true, kind, unit, -bytes);
       leaving_.push_back(out);
       if (!s_.plan.overlap.offload) at->sides.push_back(out);
@@ -673,7 +680,7 @@ void StageEmitter::BackwardUnit(Cursor* at, std::size_t index, bool whole) {
   Wave begin, end;
   const double away = s_.plan.offload.activations;
   if (away > 0 && !unit.logits && held > 0) {
-    const Wave back = HostTransfer(*at, unit, away * held,
+    const Wave back = HostTransfer(*at, Lane::kHostIn, unit, away * held,
                                    s_.plan.overlap.offload ? Earlier(s_.plan.prefetch) : at->front);
     Take(back, false, kind, unit, away * held);
     pending_.push_back(back);
@@ -719,7 +726,8 @@ void StageEmitter::BackwardUnit(Cursor* at, std::size_t index, bool whole) {
       Take(end, true, kind, unit, -held, &memory.kept);
     }
   }
-  if (Gathers()) ReturnWindow(end, unit, of);
+  if (Gathers() && (!Stays(unit) || at->pass.micro_batch == EndsOf(*at).last))
+    ReturnWindow(end, unit, of);
   StepCompute(end);
   if (whole) WeightGradientUnit(at, index);
 }
@@ -750,7 +758,7 @@ void StageEmitter::WeightGradientUnit(Cursor* at, std::size_t index) {
   const double trained = unit.TrainedParameters();
   if (trained <= 0) return;
   const Wave made = Earlier(0);
-  if (!s_.stack->gradients_persist && at->pass.micro_batch == EndsOf(*at).first) {
+  if (!s_.stack->gradients_persist && IsFirstBackward(*at, unit)) {
     const StageLayout layout = LayoutOf(s_.plan, stage_);
     double shards = 1;
     if (Gathers() || s_.plan.sharding == Sharding::kZero2)
@@ -769,9 +777,10 @@ void StageEmitter::WeightGradientUnit(Cursor* at, std::size_t index) {
   if (!reduces) return;
   const bool last = at->pass.micro_batch == EndsOf(*at).last;
   if (Gathers()) {
-    Take(made, false, MemoryKind::kCommunication, unit,
-         trained * s_.stack->gradient_exchange_bytes);
-    waiting_ = Waiting{&unit, &of, made};
+    if (!ReducesOnce() || IsFirstBackward(*at, unit))
+      Take(made, false, MemoryKind::kCommunication, unit,
+           trained * s_.stack->gradient_exchange_bytes);
+    if (!ReducesOnce() || last) waiting_ = Waiting{&unit, &of, made};
   } else if (last || s_.plan.sharding == Sharding::kZero2) {
     if (s_.plan.overlap.gradient_reduce && Overlapped(*at, index)) {
       Reduce(unit, of, made);
@@ -978,7 +987,7 @@ void StageEmitter::Optimize() {
     const double bytes =
         parameters * (s_.stack->gradient_exchange_bytes + s_.stack->parameter_exchange_bytes);
     const double adam = HostAdamSeconds(parameters * s_.cluster->gpus_per_node);
-    const Wave wave = HostTransfer(nowhere, any, bytes + adam * host_bandwidth_, last);
+    const Wave wave = HostTransfer(nowhere, Lane::kHost, any, bytes + adam * host_bandwidth_, last);
     for (const Wave& reduce : reduces_) waves_.Follow(reduce, wave);
     stepped.push_back(wave);
   }

@@ -66,6 +66,12 @@ class StageEmitter {
   bool Gathers() const {
     return s_.plan.sharding == Sharding::kFsdp || s_.plan.sharding == Sharding::kHsdp;
   }
+  // Under a pipeline, FSDP reduces a step's gradients once, after the last micro-batch, and what is not
+  // resharded after forward stays until then (PyTorch's pipeline runtime).
+  bool ReducesOnce() const { return Gathers() && s_.plan.StageCount() > 1; }
+  bool Stays(const Unit& unit) const {
+    return ReducesOnce() && !s_.plan.reshard_after_forward && unit.backward;
+  }
   void CheckClock(double seconds);
 
   // Waves.
@@ -125,7 +131,8 @@ class StageEmitter {
   double WindowBytes(const Unit& unit, CommId comm) const;
   void TakeWindow(const Wave& wave, const Unit& unit, const UnitCommunication& of);
   void ReturnWindow(const Wave& wave, const Unit& unit, const UnitCommunication& of);
-  Wave HostTransfer(const Cursor& at, const Unit& unit, double bytes, const Wave& after);
+  // The link is full duplex: each direction has a lane of its own.
+  Wave HostTransfer(const Cursor& at, Lane lane, const Unit& unit, double bytes, const Wave& after);
 
   const Scenario& s_;
   const CostContext& context_;
@@ -150,6 +157,9 @@ class StageEmitter {
     return ends_[bubbles ? units_.chunks.size() : static_cast<std::size_t>(at.pass.chunk)];
   }
   void FindEnds(const std::vector<Pass>& passes);
+  bool IsFirstBackward(const Cursor& at, const Unit& unit) const {
+    return at.pass.micro_batch == (unit.every > 1 ? unit.every - 1 : EndsOf(at).first);
+  }
 
   std::vector<std::vector<bool>> overlapped_;       // by chunk (bubbles last) and unit
   std::vector<std::vector<Wave>> gathered_;         // ZeRO-1: by chunk (bubbles last) and unit

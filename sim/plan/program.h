@@ -31,9 +31,10 @@ enum class Lane : std::uint8_t {
   kShard,
   kReplica,
   kAlign,
-  kHost,  // transfers to and from host memory
+  kHost,    // transfers to host memory, and the host's optimizer
+  kHostIn,  // and from it
 };
-inline constexpr int kLanes = 14;
+inline constexpr int kLanes = 15;
 
 enum class OpKind : std::uint8_t {
   kHost,  // the host prepares the step

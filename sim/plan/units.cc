@@ -60,10 +60,7 @@ class UnitMaker {
     if (share.backbone && plan_.adapter.trains_embeddings && Training())
       unit.parameters.adapters = table;
     const double bytes = kValueBytes * tokens * m.hidden / (share.sequence_parallel ? share.tp : 1);
-    if (unit.backward)
-      unit.memory.kept.push_back({"embedded tokens", bytes});
-    else
-      unit.memory.work_forward_bytes = bytes;
+    unit.memory.work_forward_bytes = bytes;  // then the first layer's own input
     units->push_back(unit);
   }
 

@@ -113,7 +113,7 @@ Wave Waves::AddKernel(std::size_t stage, Lane lane, const OpInfo& kind,
   const Wave wave{.first = NextOp(), .entry = NextOp(), .stage = stage};
   for (std::size_t c = 0; c < CountOf(stage, {}); ++c) {
     const Work& mine = work[work.size() == 1 ? 0 : c];
-    const bool even = kind.kind == OpKind::kHost || lane == Lane::kHost;
+    const bool even = kind.kind == OpKind::kHost || lane == Lane::kHost || lane == Lane::kHostIn;
     const double slowdown = even ? 1 : program_.classes[first_class_[stage] + c].slowdown;
     program_.graph.AddOp(Stream(stage, lane, c),
                          TimeFromSeconds(mine.seconds * slowdown + mine.slowed_s));
