@@ -139,6 +139,13 @@ int Main(int argc, char** argv) {
       app.add_subcommand("simulate", "one step: time, throughput, memory, what limits it");
   simulate->add_option("scenario", scenario, "scenario file")->required();
   simulate->add_flag("--dry-run", options.dry_run, "validate only");
+  simulate->add_flag("-v,--verbose", options.verbose, "the largest tensors at the peak, too");
+  simulate->add_flag("--timeline", options.timeline,
+                     "draw what every pipeline stage does over the step");
+  simulate
+      ->add_option("--width", options.width,
+                   "columns of the timeline (default: the terminal's, or 100)")
+      ->check(CLI::Range(40, 4000));
   common(simulate);
   scenario_options(simulate);
 
@@ -280,6 +287,21 @@ int Main(int argc, char** argv) {
   if (format == "jsonl") options.format = Format::kJsonLines;
   if (format == "csv") options.format = Format::kCsv;
   if (format == "md") options.format = Format::kMarkdown;
+
+  // Data on standard output is one document: a drawing is none.
+  if ((options.timeline || options.width > 0) &&
+      (!options.timeline ||
+       (options.format != Format::kTable && options.format != Format::kMarkdown))) {
+    Diagnostic d;
+    d.code = 1;
+    d.message = options.timeline ? "--timeline is a drawing for people, no part of a document"
+                                 : "--width is of --timeline";
+    d.help = options.timeline ? "leave out --json or --format, or --timeline; for programs: aurum "
+                                "report SCENARIO --json, key 'timeline'"
+                              : "add --timeline";
+    PrintDiagnostic(options, d);
+    return static_cast<int>(ExitCode::kUsage);
+  }
 
   try {
     RefuseOwnInput(options, inputs, {scenario, file, loads, cluster, published.records});

@@ -25,6 +25,9 @@ struct Options {
   int jobs = 0;  // 0 = one per core
   bool dry_run = false;
   bool quiet = false;
+  bool verbose = false;  // -v: what stands behind the figures
+  bool timeline = false;
+  int width = 0;  // columns of the timeline; 0 = the terminal's, or 100
   bool color_errors = false;
   bool progress = true;
   std::string command_line;  // as typed, for results and reports

@@ -1,23 +1,144 @@
 #include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
 
 #include "cli/commands.h"
 #include "cli/io.h"
 #include "cli/version.h"
+#include "reports/pipeline_boxes.h"
 #include "sim/core/units.h"
+#include "sim/study/fixes.h"
 #include "sim/study/point.h"
 
 namespace aurum {
 namespace {
 
-std::string Summary(const Evaluation& e, const GoldenWeights& weights, Format format) {
+constexpr std::size_t kFixesShown = 5;
+
+// Text below a table of Markdown would be a row of it.
+std::string Apart(Format format) { return format == Format::kMarkdown ? "\n" : ""; }
+
+std::string HeaviestName(const Evaluation& e) {
+  return e.program.classes[static_cast<std::size_t>(e.memory.heaviest)].name;
+}
+
+// The verdict and what it rests on.
+void MemoryFacts(const Evaluation& e, Table* facts) {
+  const MemoryReport& report = e.memory;
+  const ClassMemory& m = report.Heaviest();
+  const std::string margin =
+      report.over_bytes > 0
+          ? ShowBytes(report.over_bytes) + " too much"
+          : ShowBytes(std::max(report.usable_bytes - m.peak_bytes, 0.0)) + " free";
+  facts->Row({"memory", fmt::format("{}: {} of {} usable, {}, on {}", FitName(report.verdict),
+                                    ShowBytes(m.peak_bytes), ShowBytes(report.usable_bytes), margin,
+                                    HeaviestName(e))});
+  facts->Row({"", fmt::format("mostly {} ({}); at: {}", MemoryComponentName(report.largest),
+                              ShowPercent(m.at_peak[static_cast<std::size_t>(report.largest)] /
+                                          m.peak_bytes),
+                              m.at)});
+  if (report.host_bytes_per_node > 0)
+    facts->Row({"host memory", ShowBytes(report.host_bytes_per_node) + " of every node"});
+}
+
+// What steps of different samples do, where they differ.
+void DataFacts(const Evaluation& e, Table* facts) {
+  const DataSteps& data = *e.data;
+  const DataFigures& figures = data.figures;
+  facts->Row({"steps",
+              fmt::format("mean {}, p50 {}, p99 {} of {} drawn; what follows is of the typical one",
+                          ShowSeconds(data.mean_s), ShowSeconds(data.Quantile(0.5)),
+                          ShowSeconds(data.Quantile(0.99)), data.step_s.size())});
+  facts->Row({"data", fmt::format("padding {} of the backbone's tokens, text only {} of the "
+                                  "micro-batches; memory is of the heaviest sample",
+                                  ShowPercent(figures.padding_share),
+                                  ShowPercent(figures.text_only_share))});
+  std::string imbalance;
+  for (const DataFigures::ModuleFigures& module : figures.modules) {
+    imbalance +=
+        fmt::format("{}{} × {:.2f}", imbalance.empty() ? "" : ", ", module.name, module.imbalance);
+  }
+  facts->Row({"", "busiest replica over the mean: " + imbalance});
+}
+
+std::string MemoryTables(const Evaluation& e, bool verbose, Format format) {
+  const MemoryReport& report = e.memory;
+  const ClassMemory& m = report.Heaviest();
+  Table memory({"memory at the peak (" + m.at + ")", "size"}, "<>");
+  for (int i = 0; i < kMemoryComponents; ++i) {
+    const double bytes = m.at_peak[static_cast<std::size_t>(i)];
+    if (bytes > 0)
+      memory.Row({MemoryComponentName(static_cast<MemoryComponent>(i)), ShowBytes(bytes)});
+  }
+  // The three figures that tools show: torch's allocated and reserved, and the device's own.
+  Table seen({"as tools show it", "GiB", "90 %"}, "<>>");
+  const auto row = [&](const char* name, double bytes, double low, double high) {
+    seen.Row(
+        {name, ShowNumber(bytes / kGiB),
+         fmt::format("{} – {}", ShowNumber(std::max(low, 0.0) / kGiB), ShowNumber(high / kGiB))});
+  };
+  const double below = m.peak_bytes - report.low_bytes, above = report.high_bytes - m.peak_bytes;
+  row("allocated", m.allocated_bytes, m.allocated_bytes - below, m.allocated_bytes + above);
+  row("reserved", m.reserved_bytes, report.reserved_low_bytes, report.reserved_high_bytes);
+  row("device", m.peak_bytes, report.low_bytes, report.high_bytes);
+  std::string out = memory.As(format) + "\n" + seen.As(format);
+  for (const std::string& reason : report.untold)
+    out += Apart(format) + "wider, because " + reason + "\n";
+  if (verbose && !m.largest.empty()) {
+    Table tensors({"tensors at the peak", "of", "count", "size"}, "<<>>");
+    for (const PeakTensor& tensor : m.largest) {
+      tensors.Row({tensor.name, tensor.module + (tensor.module.empty() ? "" : ", ") + tensor.unit,
+                   ShowNumber(tensor.count), ShowBytes(tensor.bytes)});
+    }
+    out += "\n" + tensors.As(format);
+  }
+  return out;
+}
+
+std::string FixTable(const FixSearch& search, Format format) {
+  if (search.fixes.empty()) {
+    return fmt::format(
+        "\nNo change of this plan makes it smaller ({} simulated): more GPUs, or GPUs "
+        "with more memory.\n",
+        search.tried);
+  }
+  Table table({"fixes, cheapest first", "step", "peak", "then", "change"}, "<>><<");
+  std::string cautions;
+  for (std::size_t i = 0; i < std::min(search.fixes.size(), kFixesShown); ++i) {
+    const Fix& fix = search.fixes[i];
+    std::string set;
+    for (const std::string& word : fix.set) set += (set.empty() ? "--set " : " --set ") + word;
+    const double before = fix.step_s - fix.step_delta_s;
+    table.Row({fix.what, fmt::format("{:+.1f} %", 100 * fix.step_delta_s / before),
+               ShowBytes(fix.peak_bytes), FitName(fix.verdict), set});
+    if (!fix.caution.empty() && cautions.find(fix.caution) == std::string::npos)
+      cautions += fix.set.back() + ": " + fix.caution + "\n";
+  }
+  return "\n" + table.As(format) + Apart(format) + cautions +
+         fmt::format("{} changes simulated, {} of them make it smaller\n", search.tried,
+                     search.fixes.size());
+}
+
+// What --width says, else what the terminal has, else 100.
+int TimelineColumns(const Options& options) {
+  if (options.width > 0) return options.width;
+  winsize size{};
+  if (options.output.empty() && isatty(STDOUT_FILENO) != 0 &&
+      ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40)
+    return size.ws_col;
+  return 100;
+}
+
+std::string Summary(const Evaluation& e, const FixSearch& search, const Options& options) {
+  const Format format = options.format;
+  const GoldenWeights& weights = options.weights;
   const Scenario& s = e.scenario;
   const double step = e.StepSeconds();
   const double band = s.profile->error_band;
   const TimeBreakdown& t = e.Time();
-  const ClassMemory& m = e.memory.Heaviest();
-  const std::string verdict = !e.memory.fits     ? "does NOT fit"
-                              : e.memory.at_risk ? "fits, but at risk"
-                                                 : "fits";
   Table facts({"", ""}, "<<");
   facts.Row({"model", s.model->name});
   facts.Row({"cluster", fmt::format("{} ({} × {})", s.cluster->name, s.cluster->GpuCount(),
@@ -43,6 +164,7 @@ std::string Summary(const Evaluation& e, const GoldenWeights& weights, Format fo
     facts.Row({i == 0 ? "faults" : "", s.faults.told[i]});
   if (s.faults.told.size() > 6)
     facts.Row({"", fmt::format("and {} more", s.faults.told.size() - 6)});
+  if (e.data) DataFacts(e, &facts);
   if (e.goodput) {
     constexpr double kDay = 86400;
     facts.Row(
@@ -80,10 +202,7 @@ std::string Summary(const Evaluation& e, const GoldenWeights& weights, Format fo
   facts.Row({"model FLOP/s", fmt::format("{} TFLOP/s per GPU, MFU {}",
                                          ShowNumber(ModelFlopsPerGpu(e) / step / kTera),
                                          ShowPercent(ModelFlopsUtilisation(e)))});
-  facts.Row(
-      {"memory",
-       fmt::format("{} of {} on {}: {}", ShowBytes(m.peak_bytes), ShowBytes(e.memory.device_bytes),
-                   e.program.classes[static_cast<std::size_t>(e.memory.heaviest)].name, verdict)});
+  MemoryFacts(e, &facts);
   facts.Row({"limited by", LimitName(WhatLimits(t))});
 
   Table time({"where the time goes", "time", "share"}, "<>>");
@@ -99,28 +218,43 @@ std::string Summary(const Evaluation& e, const GoldenWeights& weights, Format fo
   row("host, data", t.data_wait_s);
   row("optimizer", t.optimizer_s);
 
-  Table memory({"memory at the peak (" + m.at + ")", "size"}, "<>");
-  for (int i = 0; i < kMemoryComponents; ++i) {
-    const double bytes = m.at_peak[static_cast<std::size_t>(i)];
-    if (bytes > 0)
-      memory.Row({MemoryComponentName(static_cast<MemoryComponent>(i)), ShowBytes(bytes)});
-  }
-
   Table formula({"golden formula, k", "F/B", "G/C", "Comm"}, "<>>>");
   for (const GoldenTerm& term : e.golden.terms) {
     formula.Row({term.module, ShowSeconds(term.f_over_b_s), ShowSeconds(term.g_over_c_s),
                  ShowSeconds(term.comm_s)});
   }
   const double golden = GoldenSeconds(e.golden, weights.combine, weights.alpha, weights.beta);
-  std::string out = facts.As(format) + "\n" + time.As(format) + "\n" + memory.As(format) + "\n" +
-                    formula.As(format);
+  std::string out = facts.As(format) + "\n" + time.As(format) + "\n" +
+                    MemoryTables(e, options.verbose, format) + "\n" + formula.As(format);
   out += fmt::format(
       "\nT = {}_k[F/B + G/C + {}·Comm] + {}·{} = {}  ({:+.1f} % against the simulation)\n",
       CombineName(weights.combine), weights.alpha, weights.beta, ShowSeconds(e.golden.p_align_s),
       ShowSeconds(golden), (golden / step - 1) * 100);
   out += fmt::format("alignment ratio (MAR) {:.3g}{}\n", e.program.alignment.ratio,
                      e.program.alignment.imposed ? ", imposed" : "");
+  if (e.memory.verdict != Fit::kFits) out += FixTable(search, format);
+  if (options.timeline) {
+    const std::string drawing =
+        PipelineText(DrawPipeline(*s.model, e.program, e.outcome, TimelineColumns(options)));
+    out += format == Format::kMarkdown ? "\n```\n" + drawing + "```\n" : "\n" + drawing;
+  }
   return out;
+}
+
+// The first fix in a line, for the message beside the exit code.
+std::string Remedy(const FixSearch& search) {
+  const bool found = !search.fixes.empty() && search.fixes.front().verdict != Fit::kDoesNotFit;
+  std::string help;
+  if (found) {
+    for (const std::string& word : search.fixes.front().set) help += "--set " + word + " ";
+    help += search.fixes.front().verdict == Fit::kFits ? "makes it fit" : "brings it to the edge";
+  } else {
+    help = fmt::format(
+        "none of {} changes that were simulated makes it fit: more GPUs, or GPUs "
+        "with more memory",
+        search.tried);
+  }
+  return help + ". The time is what a step would take if it fitted";
 }
 
 // One row: the figures of the JSON document that are numbers at its top level.
@@ -132,22 +266,6 @@ std::string ResultCsv(const Json& result) {
     values += (values.empty() ? "" : ",") + value.Dump();
   }
   return header + "\n" + values + "\n";
-}
-
-// What would make the plan smaller and is not done yet.
-std::string SmallerPlan(const Scenario& s) {
-  std::string help;
-  const auto add = [&](const std::string& fix) { help += (help.empty() ? "" : ", or ") + fix; };
-  if (s.workload.task == Task::kTrain) {
-    if (s.plan.sharding != Sharding::kFsdp && s.plan.dp > 1) add("--set plan.sharding=fsdp");
-    if (s.plan.recompute.scope != RecomputeScope::kFull) add("--set plan.recompute=full");
-  }
-  if (s.plan.micro_batch_size > 1)
-    add("--set plan.micro_batch_size=" + std::to_string(s.plan.micro_batch_size / 2));
-  add(s.plan.dp > 1 ? "a larger tp or pp" : "more GPUs");
-  if (s.plan.dp > 1) add("more GPUs");
-  return help +
-         "; aurum report ranks what each costs. The time is what a step would take if it fitted";
 }
 
 }  // namespace
@@ -163,7 +281,12 @@ ExitCode SimulateCommand(const Options& options, const std::string& file) {
   }
   const Evaluation e = Evaluate(std::move(scenario), options.level, options.fold, options.epsilon);
   PrintWarnings(options, e.scenario.warnings);
+  const FixSearch search = SearchFixes(e, document, &cache);
   Json result = ResultJson(e, options.weights, kToolVersion);
+  if (e.memory.verdict != Fit::kFits) {
+    result.Set("fixes", FixesJson(search));
+    result.Set("fixes_tried", search.tried);
+  }
   result.Set("scenario", WithoutSweep(document.root));
   switch (options.format) {
     case Format::kJson:
@@ -176,7 +299,7 @@ ExitCode SimulateCommand(const Options& options, const std::string& file) {
       WriteOutput(options, ResultCsv(result));
       break;
     default:
-      WriteOutput(options, Summary(e, options.weights, options.format));
+      WriteOutput(options, Summary(e, search, options));
       break;
   }
   if (e.fold_check && !e.fold_check->equal) {
@@ -191,11 +314,10 @@ ExitCode SimulateCommand(const Options& options, const std::string& file) {
     Diagnostic d;
     d.code = 401;
     d.message =
-        fmt::format("the plan does not fit: {} of {} on {}, at {}",
-                    ShowBytes(e.memory.Heaviest().peak_bytes), ShowBytes(e.memory.device_bytes),
-                    e.program.classes[static_cast<std::size_t>(e.memory.heaviest)].name,
-                    e.memory.Heaviest().at);
-    d.help = SmallerPlan(e.scenario);
+        fmt::format("the plan does not fit: {} of {} usable on {}, at {}",
+                    ShowBytes(e.memory.Heaviest().peak_bytes), ShowBytes(e.memory.usable_bytes),
+                    HeaviestName(e), e.memory.Heaviest().at);
+    d.help = Remedy(search);
     PrintDiagnostic(options, d);
     return ExitCode::kInfeasible;
   }

@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
+#include <utility>
 #include <vector>
 
 #include "reports/text.h"
 #include "reports/timeline.h"
 #include "sim/core/units.h"
+#include "sim/study/fixes.h"
 
 namespace aurum {
 namespace {
@@ -57,10 +58,11 @@ Json VerdictJson(const Evaluation& e) {
   const Limit limit = WhatLimits(e.Time());
   Json out = Json::Object();
   out.Set("fits", e.memory.fits);
+  out.Set("verdict", FitName(e.memory.verdict));
   out.Set("peak_gib", Round(heaviest.peak_bytes / kGiB));
   out.Set("peak_low_gib", Round(e.memory.low_bytes / kGiB));
   out.Set("peak_high_gib", Round(e.memory.high_bytes / kGiB));
-  out.Set("device_usable_gib", Round(e.memory.device_bytes / kGiB));
+  out.Set("device_usable_gib", Round(e.memory.usable_bytes / kGiB));
   out.Set("heaviest_rank", e.program.classes[static_cast<std::size_t>(e.memory.heaviest)].name);
   out.Set("step_time_s", Seconds6(step));
   out.Set("step_time_low_s", Seconds6(step * (1 - band)));
@@ -78,86 +80,61 @@ Json VerdictJson(const Evaluation& e) {
   return out;
 }
 
-// A fix or a what-if: the scenario with one thing changed, evaluated again. Nothing if it is no valid scenario.
-std::optional<Evaluation> With(const JsonDocument& document, const std::string& path, Json value,
-                               InputCache* cache, Level level) {
-  JsonDocument changed = document;
-  try {
-    SetPath(&changed, path, std::move(value), "what-if " + path);
-    Scenario scenario = ReadScenario(changed, cache);
-    scenario
-        .variation = {};  // of the undisturbed step; drawing it again takes long and shows nothing
-    scenario.goodput.reset();
-    return Evaluate(std::move(scenario), level);
-  } catch (const InputError&) {
-    return std::nullopt;
-  }
-}
-
-Json FixesJson(const Evaluation& e, const JsonDocument& document, InputCache* cache) {
-  struct Candidate {
-    std::string fix, path;
-    Json value;
-  };
-  std::vector<Candidate> candidates;
-  const Plan& plan = e.scenario.plan;
-  if (e.scenario.workload.task == Task::kTrain) {
-    if (plan.recompute.scope != RecomputeScope::kFull)
-      candidates.push_back({"recompute every layer in backward", "plan.recompute", Json("full")});
-    if (plan.recompute.scope == RecomputeScope::kNone)
-      candidates.push_back(
-          {"recompute attention in backward", "plan.recompute", Json("selective")});
-    if (plan.sharding == Sharding::kDdp)
-      candidates.push_back({"shard the optimizer (ZeRO-1)", "plan.sharding", Json("zero1")});
-    if (plan.sharding != Sharding::kFsdp)
-      candidates.push_back(
-          {"shard parameters, gradients and optimizer (FSDP)", "plan.sharding", Json("fsdp")});
-  }
-  if (plan.micro_batch_size > 1)
-    candidates.push_back(
-        {"halve the micro-batch", "plan.micro_batch_size", Json(plan.micro_batch_size / 2)});
-  const std::string tp = "plan." + e.scenario.model->Backbone().name + ".tp";
-  candidates.push_back({"double tensor parallelism", tp, Json(plan.tp * 2)});
-  struct Fix {
-    double cost = 0;
-    Json json;
-  };
-  std::vector<Fix> fixes;
-  for (Candidate& candidate : candidates) {
-    const std::string set =
-        candidate.path + "=" +
-        (candidate.value.IsString() ? candidate.value.AsString() : candidate.value.Dump());
-    const auto other =
-        With(document, candidate.path, std::move(candidate.value), cache, e.outcome.level);
-    if (!other) continue;
-    const double saves =
-        (e.memory.Heaviest().peak_bytes - other->memory.Heaviest().peak_bytes) / kGiB;
-    if (saves < 0.05) continue;
-    const double delta = other->StepSeconds() - e.StepSeconds();
-    Json json = Json::Object();
-    json.Set("fix", candidate.fix);
-    json.Set("set", set);
-    json.Set("saves_gib", Round(saves));
-    json.Set("step_time_delta_s", Seconds6(delta));
-    json.Set("note", other->memory.fits ? "fits" : "still does not fit");
-    fixes.push_back({delta / saves, std::move(json)});
-  }
-  std::stable_sort(fixes.begin(), fixes.end(),
-                   [](const Fix& a, const Fix& b) { return a.cost < b.cost; });
+// The page's table of fixes; it ranks them itself, so a plan that fits has them too.
+Json FixTableJson(const Evaluation& e, const JsonDocument& document, InputCache* cache) {
+  FixOptions options;
+  options.though_fits = true;
   Json out = Json::Array();
-  for (Fix& fix : fixes) out.Append(std::move(fix.json));
+  for (const Fix& fix : SearchFixes(e, document, cache, options).fixes) {
+    std::string set;
+    for (const std::string& word : fix.set) set += (set.empty() ? "" : " --set ") + word;
+    const std::string then = fix.verdict == Fit::kFits     ? "fits"
+                             : fix.verdict == Fit::kAtRisk ? "at risk"
+                                                           : "still does not fit";
+    Json json = Json::Object();
+    json.Set("fix", fix.what);
+    json.Set("set", set);
+    json.Set("saves_gib", Round(fix.saves_bytes / kGiB));
+    json.Set("step_time_delta_s", Seconds6(fix.step_delta_s));
+    json.Set("note", fix.caution.empty() ? then : then + "; " + fix.caution);
+    out.Append(std::move(json));
+  }
   return out;
 }
 
-Json MemoryJson(const Evaluation& e, const JsonDocument& document, InputCache* cache) {
-  const ClassMemory& memory = e.memory.Heaviest();
-  // As many samples as a page can carry; a sample keeps the largest total of the events that it stands for.
-  std::vector<std::size_t> kept;
+// The heaviest class's memory over the step. `moving[k][t]`: bytes of a component that moves.
+struct MemoryOverTime {
+  std::vector<double> times;
+  std::map<MemoryComponent, std::vector<double>> moving;
+  std::map<MemoryComponent, double> moving_at_peak;
+};
+
+MemoryOverTime OverTime(const ClassMemory& memory, double step_s) {
+  const std::vector<std::pair<MemoryComponent, const std::vector<double>*>> series = {
+      {MemoryComponent::kActivations, &memory.activations},
+      {MemoryComponent::kLogits, &memory.logits},
+      {MemoryComponent::kCommunication, &memory.communication},
+      {MemoryComponent::kGradients, &memory.gradients},
+      {MemoryComponent::kWorkspace, &memory.workspace}};
+  MemoryOverTime out;
   const std::size_t n = memory.times.size();
-  const std::size_t stride = std::max<std::size_t>(1, (n + kMemorySamples - 1) / kMemorySamples);
   const auto total = [&](std::size_t i) {
-    return memory.activations[i] + memory.logits[i] + memory.communication[i];
+    double bytes = 0;
+    for (const auto& [component, values] : series) bytes += (*values)[i];
+    return bytes;
   };
+  std::size_t peak = 0;
+  for (std::size_t i = 1; i < n; ++i) {
+    if (total(i) > total(peak)) peak = i;
+  }
+  // Before anything was taken, and where the peak is not one of the step (loading), nothing moves.
+  if (n == 0 || memory.at == "loading") {
+    out.times = {0, Seconds6(step_s)};
+    return out;
+  }
+  // As many samples as a page can carry; a sample keeps the largest total of the events that it stands for.
+  const std::size_t stride = std::max<std::size_t>(1, (n + kMemorySamples - 1) / kMemorySamples);
+  std::vector<std::size_t> kept;
   for (std::size_t i = 0; i < n; i += stride) {
     std::size_t best = i;
     for (std::size_t j = i; j < std::min(n, i + stride); ++j) {
@@ -165,42 +142,39 @@ Json MemoryJson(const Evaluation& e, const JsonDocument& document, InputCache* c
     }
     kept.push_back(best);
   }
-  std::vector<double> times{0};
-  std::vector<double> activations{0}, logits{0}, communication{0};
-  for (const std::size_t i : kept) {
-    if (memory.times[i] == Time{0} && times.size() == 1) {
-      activations[0] = memory.activations[i];
-      logits[0] = memory.logits[i];
-      communication[0] = memory.communication[i];
-      continue;
-    }
-    times.push_back(Seconds6(Seconds(memory.times[i])));
-    activations.push_back(memory.activations[i]);
-    logits.push_back(memory.logits[i]);
-    communication.push_back(memory.communication[i]);
+  const bool from_start = memory.times[kept.front()] == Time{0};
+  if (!from_start) out.times.push_back(0);
+  for (const std::size_t i : kept) out.times.push_back(Seconds6(Seconds(memory.times[i])));
+  out.times.push_back(Seconds6(step_s));
+  for (const auto& [component, values] : series) {
+    std::vector<double>& bytes = out.moving[component];
+    if (!from_start) bytes.push_back(0);
+    for (const std::size_t i : kept) bytes.push_back((*values)[i]);
+    bytes.push_back(bytes.back());
+    out.moving_at_peak[component] = (*values)[peak];
   }
-  times.push_back(Seconds6(e.StepSeconds()));
-  activations.push_back(activations.back());
-  logits.push_back(logits.back());
-  communication.push_back(communication.back());
-  double moving_communication = 0;
-  for (const double bytes : memory.communication)
-    moving_communication = std::max(moving_communication, bytes);
+  return out;
+}
 
+Json MemoryJson(const Evaluation& e, const JsonDocument& document, InputCache* cache) {
+  const ClassMemory& memory = e.memory.Heaviest();
+  const MemoryOverTime over = OverTime(memory, e.StepSeconds());
   Json components = Json::Array();
   for (int i = 0; i < kMemoryComponents; ++i) {
     const auto component = static_cast<MemoryComponent>(i);
-    const double constant = memory.at_peak[static_cast<std::size_t>(i)];
-    if (constant <= 0) continue;
+    const double at_peak = memory.at_peak[static_cast<std::size_t>(i)];
+    const auto moving = over.moving.find(component);
     std::vector<double> gib;
-    for (std::size_t t = 0; t < times.size(); ++t) {
-      double bytes = constant;
-      if (component == MemoryComponent::kActivations) bytes = activations[t];
-      if (component == MemoryComponent::kLogits) bytes = logits[t];
-      if (component == MemoryComponent::kCommunication)
-        bytes = constant - moving_communication + communication[t];
-      gib.push_back(Round(bytes / kGiB));
+    double most = 0;
+    for (std::size_t t = 0; t < over.times.size(); ++t) {
+      double bytes = at_peak;
+      if (moving != over.moving.end())
+        bytes += moving->second[t] - over.moving_at_peak.at(component);
+      // The difference of equal sums may round below nothing.
+      gib.push_back(Round(std::max(bytes, 0.0) / kGiB));
+      most = std::max(most, gib.back());
     }
+    if (most <= 0) continue;
     Json entry = Json::Object();
     entry.Set("name", MemoryComponentName(component));
     entry.Set("gib", Json::Numbers(gib));
@@ -209,8 +183,8 @@ Json MemoryJson(const Evaluation& e, const JsonDocument& document, InputCache* c
   Json out = Json::Object();
   out.Set("rank", e.program.classes[static_cast<std::size_t>(e.memory.heaviest)].name);
   out.Set("device_gib", Round(e.memory.device_bytes / kGiB));
-  out.Set("usable_gib", Round(e.memory.device_bytes / kGiB));
-  out.Set("t_s", Json::Numbers(times));
+  out.Set("usable_gib", Round(e.memory.usable_bytes / kGiB));
+  out.Set("t_s", Json::Numbers(over.times));
   out.Set("components", std::move(components));
   Json peak = Json::Object();
   peak.Set("t_s", Seconds6(Seconds(memory.peak_time)));
@@ -219,7 +193,13 @@ Json MemoryJson(const Evaluation& e, const JsonDocument& document, InputCache* c
   peak.Set("high_gib", Round(e.memory.high_bytes / kGiB));
   peak.Set("at", memory.at);
   out.Set("peak", std::move(peak));
-  out.Set("fixes", FixesJson(e, document, cache));
+  Json tensors = TensorsJson(memory);
+  for (Json& tensor : tensors.items()) {
+    for (const char* figure : {"count", "gib"})
+      tensor.Set(figure, Round(tensor.Find(figure)->AsNumber()));
+  }
+  out.Set("tensors", std::move(tensors));
+  out.Set("fixes", FixTableJson(e, document, cache));
   return out;
 }
 
@@ -228,8 +208,8 @@ Json SensitivitiesJson(const Evaluation& e, const JsonDocument& document, InputC
   Json out = Json::Array();
   const auto add = [&](const std::string& resource, double value, const std::string& unit,
                        const std::string& path, double up, double down) {
-    const auto more = With(document, path, Json(up), cache, e.outcome.level);
-    const auto less = With(document, path, Json(down), cache, e.outcome.level);
+    const auto more = EvaluateWith(document, path, Json(up), cache, e.outcome.level);
+    const auto less = EvaluateWith(document, path, Json(down), cache, e.outcome.level);
     if (!more || !less) return;
     Json json = Json::Object();
     json.Set("resource", resource);
@@ -325,11 +305,12 @@ Json EvaluationIsland(const Evaluation& e, const JsonDocument& document, InputCa
   island.Set("title", s.name.empty() ? s.model->name + " on " + s.cluster->name : s.name);
   island.Set("question", s.question.empty() ? "How long is a step, does it fit, and what limits it?"
                                             : s.question);
-  const std::string memory_words = fmt::format(
-      "{:.1f} of {:.1f} GiB", Round(heaviest.peak_bytes / kGiB), e.memory.device_bytes / kGiB);
-  const std::string fit_words = !e.memory.fits     ? "It does not fit: "
-                                : e.memory.at_risk ? "It fits, but at risk: "
-                                                   : "It fits: ";
+  const std::string memory_words =
+      fmt::format("{:.1f} of {:.1f} usable GiB", Round(heaviest.peak_bytes / kGiB),
+                  e.memory.usable_bytes / kGiB);
+  const std::string fit_words = e.memory.verdict == Fit::kDoesNotFit ? "It does not fit: "
+                                : e.memory.verdict == Fit::kAtRisk ? "Whether it fits is at risk: "
+                                                                   : "It fits: ";
   island.Set("answer",
              fmt::format("{}{} on {}. {} {}, and {} limits it.", fit_words, memory_words,
                          e.program.classes[static_cast<std::size_t>(e.memory.heaviest)].name,
@@ -353,14 +334,11 @@ Json EvaluationIsland(const Evaluation& e, const JsonDocument& document, InputCa
                                     100 * t.straggler_wait_s / step)
                       : "",
                   100 * t.alignment_wait_s / step));
-  std::size_t largest = 0;
-  for (std::size_t i = 1; i < heaviest.at_peak.size(); ++i) {
-    if (heaviest.at_peak[i] > heaviest.at_peak[largest]) largest = i;
-  }
   findings.Set("memory",
                fmt::format("The peak comes at {}; the largest part is {}, {:.0f} % of it.",
-                           heaviest.at, MemoryComponentName(static_cast<MemoryComponent>(largest)),
-                           100 * heaviest.at_peak[largest] / heaviest.peak_bytes));
+                           heaviest.at, MemoryComponentName(e.memory.largest),
+                           100 * heaviest.at_peak[static_cast<std::size_t>(e.memory.largest)] /
+                               heaviest.peak_bytes));
   findings.Set(
       "sensitivity",
       comm / step < 0.05

@@ -145,7 +145,9 @@ void WriteVerdict(const Json& island, Document* out) {
   const double peak = NumberOf(v, "peak_gib").value_or(0);
   const double usable = NumberOf(v, "device_usable_gib").value_or(0);
   const bool fits = BoolOf(v, "fits");
-  const bool risk = fits && NumberOf(v, "peak_high_gib").value_or(peak) > usable;
+  const std::string verdict = TextOf(v, "verdict");
+  const bool risk = verdict.empty() ? fits && NumberOf(v, "peak_high_gib").value_or(peak) > usable
+                                    : verdict == "at risk";
   std::vector<std::vector<std::string>> rows;
   rows.push_back({"Memory", !fits ? "**✗ does not fit**" : risk ? "**! at risk**" : "**✓ fits**"});
   rows.push_back(
@@ -310,6 +312,14 @@ void WriteMemory(const Json& island, Document* out) {
   out->Paragraph(fmt::format("On {}, at: {}. Usable are {} of {}.", Words(memory, "rank"),
                              Words(peak, "at"), Gib(memory, "usable_gib"),
                              Gib(memory, "device_gib")));
+  cells.clear();
+  for (const Json& tensor : ArrayOf(memory, "tensors").items()) {
+    const std::string module = Words(tensor, "module");
+    cells.push_back({Words(tensor, "name"),
+                     (module.empty() ? "" : module + ", ") + Words(tensor, "unit"),
+                     Plain(tensor, "count"), Gib(tensor, "gib")});
+  }
+  if (!cells.empty()) out->Table({"Tensor at the peak", "Of", ">Count", ">Size"}, cells);
   cells.clear();
   for (const Json& fix : ArrayOf(memory, "fixes").items()) {
     const std::string set = TextOf(fix, "set");

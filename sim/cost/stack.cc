@@ -186,7 +186,6 @@ Stack ReadStack(const JsonDocument& document) {
     reader.Finish();
   }
   root.Finish();
-  DeriveStack(&stack);
   return stack;
 }
 
@@ -214,19 +213,6 @@ Json WriteStack(const Stack& stack) {
     }
   }
   return json;
-}
-
-void DeriveStack(Stack* stack) {
-  Stack& s = *stack;
-  s.optimizer_bytes = s.master_bytes + s.moment_bytes;
-  s.logit_bytes = s.logit_bytes_of.at(s.loss_kernel);
-  s.kept_hidden_bytes = 2 * (s.norm_input_bytes + s.norm_copy_bytes + s.linear_input_bytes +
-                             (s.hidden_dropout ? 1 : 0));
-  s.kept_q_bytes =
-      s.query_bytes + s.attention_output_bytes + (s.keys_expanded ? 2 * s.key_value_bytes : 0);
-  s.kept_kv_bytes = s.keys_expanded ? 0 : 2 * s.key_value_bytes;
-  s.kept_mlp_gated_bytes = 2 * s.up_bytes + s.gated_copy_bytes + s.linear_input_bytes;
-  s.kept_mlp_bytes = s.up_bytes + s.activation_copy_bytes + s.linear_input_bytes;
 }
 
 double LogitBytes(const Stack& stack, const std::string& kernel, double tp) {

@@ -114,14 +114,6 @@ struct Stack {
   Provenance provenance = Provenance::kAssumed;
   std::string source;
   std::map<std::string, std::string> sources;  // by group of the file: "state", "kept", "loss", ...
-
-  // Derived from the above when a stack is read, for costs that want one figure: optimizer_bytes =
-  // master + moments; logit_bytes of the default kernel; kept_* per element of the hidden width, the
-  // queries', the keys' and the intermediate one, all trained and nothing recomputed.
-  double optimizer_bytes = 12;
-  double logit_bytes = 6;
-  double kept_hidden_bytes = 8, kept_q_bytes = 4, kept_kv_bytes = 4;
-  double kept_mlp_gated_bytes = 6, kept_mlp_bytes = 4;
 };
 
 // Reads "aurum.stack/1", strictly: every number is there, nothing has a default. E01xx for its
@@ -135,8 +127,6 @@ double AttentionFactor(const Stack& stack, double compute_capability);
 // Bytes per logit of one of the stack's loss kernels on tp GPUs; "" = the stack's own. Asking for a
 // kernel that the stack does not name is a programming error.
 double LogitBytes(const Stack& stack, const std::string& kernel, double tp);
-// Fills in the derived fields.
-void DeriveStack(Stack* stack);
 JsonDocument OpenStack(const std::string& name_or_file,
                        const std::string& data_root);  // E0240 unknown stack
 std::vector<std::string> StackCatalogue(const std::string& data_root);

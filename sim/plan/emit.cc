@@ -315,43 +315,74 @@ void StageEmitter::DecideOverlap() {
     for (const Unit& unit : chunk.units) total += unit.TrainedParameters();
   }
   double used = 0;
-  overlapped_.resize(units_.chunks.size());
-  for (std::size_t c = units_.chunks.size(); c-- > 0;) {
-    const std::vector<Unit>& units = units_.chunks[c].units;
-    overlapped_[c].assign(units.size(), false);
-    for (std::size_t i = units.size(); i-- > 0;) {  // backward order
-      if (units[i].TrainedParameters() <= 0) continue;
-      used += units[i].TrainedParameters();
-      overlapped_[c][i] = used <= s_.stack->dp_overlap * total + 0.5;
+  const auto decide = [&](const Chunk& chunk) {
+    std::vector<bool> beside(chunk.units.size(), false);
+    for (std::size_t i = chunk.units.size(); i-- > 0;) {  // backward order
+      if (chunk.units[i].TrainedParameters() <= 0) continue;
+      used += chunk.units[i].TrainedParameters();
+      beside[i] = used <= s_.stack->dp_overlap * total + 0.5;
     }
-  }
-  overlapped_.emplace_back(units_.bubbles.units.size(), false);
+    return beside;
+  };
+  overlapped_.resize(units_.chunks.size());
+  for (std::size_t c = units_.chunks.size(); c-- > 0;) overlapped_[c] = decide(units_.chunks[c]);
+  // An encoder in bubbles has a share of its own: its backwards end before the backbone's.
+  total = used = 0;
+  for (const Unit& unit : units_.bubbles.units) total += unit.TrainedParameters();
+  overlapped_.push_back(decide(units_.bubbles));
+}
+
+// Of what is listed by chunk, bubbles last.
+std::size_t StageEmitter::PlaceOf(const Cursor& at) const {
+  return at.chunk == &units_.bubbles ? units_.chunks.size()
+                                     : static_cast<std::size_t>(at.pass.chunk);
 }
 
 bool StageEmitter::Overlapped(const Cursor& at, std::size_t index) const {
-  const std::size_t c =
-      at.chunk == &units_.bubbles ? units_.chunks.size() : static_cast<std::size_t>(at.pass.chunk);
-  return overlapped_[c][index];
+  return overlapped_[PlaceOf(at)][index];
 }
 
 // ZeRO-1 and -2: the parameters that the optimizers of the step before updated, gathered while the
 // first forward runs. What may not overlap is gathered before anything runs.
 void StageEmitter::GatherParameters() {
+  std::vector<std::pair<const Chunk*, const ChunkCommunication*>> all;
+  for (std::size_t c = 0; c < units_.chunks.size(); ++c)
+    all.emplace_back(&units_.chunks[c], &communication_.chunks[c]);
+  all.emplace_back(&units_.bubbles, &communication_.bubbles);
   gathered_.clear();
-  for (const Chunk& chunk : units_.chunks) gathered_.emplace_back(chunk.units.size());
+  gather_beside_.clear();
+  for (const auto& [chunk, said] : all) {
+    gathered_.emplace_back(chunk->units.size());
+    gather_beside_.emplace_back(chunk->units.size(), 0.0);
+  }
   if (s_.plan.sharding != Sharding::kZero1 && s_.plan.sharding != Sharding::kZero2) return;
   Wave last_alone;
+  // A gather slows nothing down while the host still prepares the step, or while compute waits for those
+  // that run alone.
+  double queued = 0, idle_until = s_.stack->step_overhead_s;
+  const auto gather_unit = [&](std::size_t c, std::size_t i, bool overlapped) {
+    const Unit& unit = all[c].first->units[i];
+    const UnitCommunication& of = all[c].second->units[i];
+    for (const CommId comm : {of.gather, of.gather_experts}) {
+      const double seconds = pricer_.Seconds(comm);
+      if (seconds <= 0) continue;
+      gathered_[c][i] = AddDp(OpKind::kParameterGather, unit, comm, Wave{});
+      queued += seconds;
+      if (overlapped) {
+        gather_beside_[c][i] += std::clamp(queued - idle_until, 0.0, seconds);
+      } else {
+        last_alone = gathered_[c][i];
+        idle_until = std::max(idle_until, queued);
+      }
+    }
+  };
   const auto gather = [&](bool overlapped) {
-    for (std::size_t c = 0; c < units_.chunks.size(); ++c) {
-      for (std::size_t i = 0; i < units_.chunks[c].units.size(); ++i) {
-        const UnitCommunication& of = communication_.chunks[c].units[i];
-        if ((overlapped_[c][i] && s_.plan.overlap.parameter_gather) != overlapped) continue;
-        for (const CommId comm : {of.gather, of.gather_experts}) {
-          if (pricer_.Seconds(comm) <= 0) continue;
-          gathered_[c][i] =
-              AddDp(OpKind::kParameterGather, units_.chunks[c].units[i], comm, Wave{});
-          if (!overlapped) last_alone = gathered_[c][i];
-        }
+    // Encoders come first in the model, and in the warm-up.
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      const std::size_t c = (k + all.size() - 1) % all.size();
+      for (std::size_t i = 0; i < all[c].first->units.size(); ++i) {
+        if ((overlapped_[c][i] && s_.plan.overlap.parameter_gather) == overlapped)
+          gather_unit(c, i, overlapped);
       }
     }
   };
@@ -366,11 +397,9 @@ void StageEmitter::GatherParameters() {
 
 double StageEmitter::BesideForward(const Cursor& at, std::size_t index) const {
   const UnitCommunication& of = at.said->units[index];
-  const double gather = pricer_.Seconds(of.gather) + pricer_.Seconds(of.gather_experts);
-  if (Gathers()) return gather;
-  const bool first =
-      at.pass.micro_batch == EndsOf(at).forward && s_.plan.sharding != Sharding::kDdp;
-  return first && s_.plan.overlap.parameter_gather && Overlapped(at, index) ? gather : 0;
+  if (Gathers()) return pricer_.Seconds(of.gather) + pricer_.Seconds(of.gather_experts);
+  const bool first = Training() && at.pass.micro_batch == EndsOf(at).forward;
+  return first ? gather_beside_[PlaceOf(at)][index] : 0;
 }
 
 double StageEmitter::BesideBackward(const Cursor& at, std::size_t index) const {
@@ -600,9 +629,9 @@ void StageEmitter::ForwardUnit(Cursor* at, std::size_t index) {
   const double parts = unit.has_second ? 2 : 1;
   Wave begin, end;
   const Wave* gathered = nullptr;
-  if (at->pass.micro_batch == EndsOf(*at).forward && at->chunk != &units_.bubbles &&
-      !gathered_.empty() && gathered_[static_cast<std::size_t>(at->pass.chunk)][index].Exists())
-    gathered = &gathered_[static_cast<std::size_t>(at->pass.chunk)][index];
+  if (Training() && at->pass.micro_batch == EndsOf(*at).forward &&
+      gathered_[PlaceOf(*at)][index].Exists())
+    gathered = &gathered_[PlaceOf(*at)][index];
   Halves(at, index, OpKind::kForward, Part::kForward, BesideForward(*at, index) / parts,
          /*last_collective=*/true, &begin, &end);
   if (gathered != nullptr) waves_.Follow(*gathered, begin);
@@ -702,6 +731,7 @@ void StageEmitter::WeightGradientUnit(Cursor* at, std::size_t index) {
   const bool in_two = at->pass.kind == PassKind::kWeightGradient;
   if (in_two) {
     if (!unit.trained && unit.parameters.adapters <= 0) return;
+    FlushReduce();  // of the unit before, or it would be forgotten
     const Wave wave = Compute(at, OpKind::kWeightGradient, index, Part::kWeightGradient, Half::kAll,
                               BesideBackward(*at, index));
     const double copies = unit.pieces;

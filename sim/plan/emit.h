@@ -104,6 +104,7 @@ class StageEmitter {
   void Reduce(const Unit& unit, const UnitCommunication& of, const Wave& after);
   void FlushReduce();
   void DecideOverlap();
+  std::size_t PlaceOf(const Cursor& at) const;
   bool Overlapped(const Cursor& at, std::size_t index) const;
   void GatherParameters();
   double BesideForward(const Cursor& at, std::size_t index) const;
@@ -150,11 +151,12 @@ class StageEmitter {
   }
   void FindEnds(const std::vector<Pass>& passes);
 
-  std::vector<std::vector<bool>> overlapped_;  // by chunk (bubbles last) and unit
-  std::vector<std::vector<Wave>> gathered_;    // ZeRO-1: by chunk and unit
-  std::deque<Wave> computes_;                  // the last waves of the main stream
-  std::vector<Wave> pending_;                  // the next compute waits for these
-  Wave blocking_;                              // and for this, which may not run beside it
+  std::vector<std::vector<bool>> overlapped_;       // by chunk (bubbles last) and unit
+  std::vector<std::vector<Wave>> gathered_;         // ZeRO-1: by chunk (bubbles last) and unit
+  std::vector<std::vector<double>> gather_beside_;  // of them, seconds beside compute
+  std::deque<Wave> computes_;                       // the last waves of the main stream
+  std::vector<Wave> pending_;                       // the next compute waits for these
+  Wave blocking_;                                   // and for this, which may not run beside it
   std::vector<Wave> reduces_;
   std::vector<Late> late_;
   struct Waiting {

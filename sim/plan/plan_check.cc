@@ -102,12 +102,15 @@ class Checker {
     warnings_->push_back(std::move(d));
   }
 
-  void TensorParallel(const ObjectReader& at, const Module& module, int tp) {
+  // `beside`: of an encoder on the backbone's ranks, whose tp is 1 or the backbone's; else 0.
+  void TensorParallel(const ObjectReader& at, const Module& module, int tp, int beside = 0) {
     if (tp == 1) return;
     const auto choices = [&] {
       const std::string good =
-          Choices(std::min({std::max(Heads(module), 1), 64, Gpus()}),
-                  [&](int t) { return HeadsDivide(module, t) && MlpDivides(module, t); });
+          Choices(std::min({std::max(Heads(module), 1), 64, Gpus()}), [&](int t) {
+            return HeadsDivide(module, t) && MlpDivides(module, t) &&
+                   (beside == 0 || t == 1 || t == beside);
+          });
       return "tp = " + good +
              (good == "1" && module.kind == ModuleKind::kEncoder
                   ? "; placement = colocated_dp shares its images out instead"
@@ -182,8 +185,8 @@ class Checker {
       if (!at_.modules[i]) continue;
       const ObjectReader& at = *at_.modules[i];
       const Module& module = in_.model.modules[i];
-      TensorParallel(at, module, part.tp);
       const bool own = part.placement == Placement::kOwnRanks;
+      TensorParallel(at, module, part.tp, own ? 0 : plan_.tp);
       if (!own && part.tp != 1 && part.tp != plan_.tp) {
         Infeasible(at, 316, "tp",
                    "'" + module.name + "' has tp = " + Text(part.tp) +
@@ -383,7 +386,11 @@ class Checker {
     if (plan_.pp == 1 || !Training()) return;
     if (plan_.micro_batches > 1'000'000) return;  // refused for its size, later
     const ShapeFault fault = CheckPipeline(plan_.Pipeline());
-    if (!fault.message.empty()) Infeasible(at_.whole, 377, "schedule", fault.message, fault.help);
+    if (fault.message.empty()) return;
+    // A schedule that was not told follows from vpp.
+    const bool told = at_.whole.value().Find("schedule") != nullptr;
+    Infeasible(told ? at_.whole : at_.backbone, 377, told ? "schedule" : "vpp", fault.message,
+               fault.help);
   }
 
   // An encoder may run several micro-batches of the backbone at once, or each in pieces.

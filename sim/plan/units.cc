@@ -42,7 +42,8 @@ class UnitMaker {
   void AddInput(const Share& share, std::vector<Unit>* units) const {
     const Module& m = *share.module;
     const double tokens = Tokens(share.batches) / share.cp;
-    if (m.vocabulary == 0 && m.input.empty() && m.embedding_parameters == 0) return;
+    if (m.vocabulary == 0 && m.input.empty() && m.embedding_parameters == 0 && m.queries == 0)
+      return;
     const CostContext context = Wide();
     Unit unit = Base(share, "embedding");
     for (const Linear& linear : m.input) {
@@ -53,7 +54,8 @@ class UnitMaker {
     if (m.vocabulary > 0 && tokens > 0) unit.first += CostOfEmbedding(tokens, m.hidden, context);
     const double table = static_cast<double>(m.vocabulary) * m.hidden / share.tp;
     unit.parameters.embedding = table;
-    unit.parameters.dense += table + static_cast<double>(m.embedding_parameters);
+    unit.parameters.dense += table + static_cast<double>(m.embedding_parameters) +
+                             static_cast<double>(m.queries) * m.hidden;
     unit.parameters.largest_matrix = table;
     if (share.backbone && plan_.adapter.trains_embeddings && Training())
       unit.parameters.adapters = table;

@@ -279,6 +279,20 @@ Json DiagnosticJson(const Diagnostic& d) {
   return out;
 }
 
+Json TensorsJson(const ClassMemory& memory) {
+  Json out = Json::Array();
+  for (const PeakTensor& tensor : memory.largest) {
+    Json entry = Json::Object();
+    entry.Set("name", tensor.name);
+    entry.Set("unit", tensor.unit);
+    entry.Set("module", tensor.module);
+    entry.Set("count", tensor.count);
+    entry.Set("gib", tensor.bytes / kGiB);
+    out.Append(std::move(entry));
+  }
+  return out;
+}
+
 Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
                 const std::string& tool_version) {
   const Scenario& s = e.scenario;
@@ -312,7 +326,20 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
   memory.Set("peak_gib", heaviest.peak_bytes / kGiB);
   memory.Set("peak_low_gib", e.memory.low_bytes / kGiB);
   memory.Set("peak_high_gib", e.memory.high_bytes / kGiB);
+  memory.Set("verdict", FitName(e.memory.verdict));
   memory.Set("device_gib", e.memory.device_bytes / kGiB);
+  memory.Set("usable_gib", e.memory.usable_bytes / kGiB);
+  memory.Set("over_gib", e.memory.over_bytes / kGiB);
+  memory.Set("allocated_gib", heaviest.allocated_bytes / kGiB);
+  memory.Set("reserved_gib", heaviest.reserved_bytes / kGiB);
+  memory.Set("reserved_low_gib", e.memory.reserved_low_bytes / kGiB);
+  memory.Set("reserved_high_gib", e.memory.reserved_high_bytes / kGiB);
+  memory.Set("host_gib_per_node", e.memory.host_bytes_per_node / kGiB);
+  memory.Set("left_bytes", heaviest.left_bytes);
+  memory.Set("largest", MemoryComponentName(e.memory.largest));
+  Json untold = Json::Array();
+  for (const std::string& reason : e.memory.untold) untold.Append(reason);
+  memory.Set("untold", std::move(untold));
   memory.Set("rank", RankName(e.program, e.memory.heaviest));
   memory.Set("at", heaviest.at);
   for (int i = 0; i < kMemoryComponents; ++i) {
@@ -327,6 +354,7 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
     by_class.Append(std::move(entry));
   }
   memory.Set("by_rank_class", std::move(by_class));
+  memory.Set("tensors", TensorsJson(heaviest));
   out.Set("memory", std::move(memory));
 
   out.Set("time", TimeJson(e.Time()));

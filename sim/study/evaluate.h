@@ -63,6 +63,8 @@ Json ResultJson(const Evaluation& evaluation, const GoldenWeights& weights,
 // The document of `formula --json`.
 Json FormulaJson(const Evaluation& evaluation, const GoldenWeights& weights,
                  const std::string& tool_version);
+// What is there at a class's peak, the largest first: [{"name", "unit", "module", "count", "gib"}].
+Json TensorsJson(const ClassMemory& memory);
 Json DiagnosticJson(const Diagnostic& diagnostic);
 
 }  // namespace aurum

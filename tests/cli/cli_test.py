@@ -139,6 +139,29 @@ class Errors(Files):
         self.assertIn("error[E0401]", ran.stderr)
         self.assertFalse(json.loads(ran.stdout)["fits"], "the answer is there all the same")
 
+    def test_a_plan_that_does_not_fit_is_told_what_helps(self):
+        plan = ("plan.sharding=ddp", "plan.recompute=none")
+        words = [w for change in plan for w in ("--set", change)]
+        ran = aurum("simulate", SCENARIO, "--json", *words)
+        self.assertEqual(ran.returncode, 4, ran.stderr)
+        result = json.loads(ran.stdout)
+        self.assertEqual(result["memory"]["verdict"], "does not fit")
+        self.assertGreater(result["memory"]["over_gib"], 0)
+        self.assertLess(result["memory"]["usable_gib"], result["memory"]["device_gib"])
+        first = result["fixes"][0]
+        self.assertEqual(first["verdict"], "fits")
+        self.assertLessEqual(result["fixes_tried"], 40)
+        pasted = "".join(f"--set {word} " for word in first["set"])
+        self.assertIn(f"help: {pasted}makes it fit", ran.stderr)
+        table = aurum("simulate", SCENARIO, *words).stdout
+        self.assertIn("does not fit: ", table)
+        self.assertIn(pasted.strip(), table)
+        self.assertLessEqual(sum("--set plan" in line for line in table.splitlines()), 5)
+        fixed = aurum("simulate", SCENARIO, "--json", *words, *[w for word in first["set"] for w in ("--set", word)])
+        self.assertEqual(fixed.returncode, 0, fixed.stderr)
+        self.assertEqual(json.loads(fixed.stdout)["step_time_s"], first["step_time_s"])
+        self.assertNotIn("fixes", json.loads(fixed.stdout))
+
     def test_errors_are_json_too(self):
         ran = aurum("simulate", SCENARIO, "--json", "--set", "plan.backbone.tp=3")
         error = json.loads(ran.stdout)["error"]
@@ -163,6 +186,44 @@ class Results(Files):
             ran = aurum("simulate", SCENARIO, "--format", form)
             self.assertEqual(ran.returncode, 0, ran.stderr)
             self.assertIn(part, ran.stdout)
+
+    def test_timeline(self):
+        scenario = "scenarios/gpt-3-175b-64xa100.json"
+        ran = aurum("simulate", scenario, "--timeline", "--width", "90")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        rows = [line for line in ran.stdout.splitlines() if line.startswith("stage ")]
+        self.assertEqual([row.split(" |")[0] for row in rows], [f"stage {i}" for i in range(8)])
+        self.assertEqual({len(row) for row in rows}, {90})
+        self.assertTrue(ran.stdout.startswith(aurum("simulate", scenario).stdout), "below the tables")
+        for words in (("--timeline", "--json"), ("--timeline", "--format", "csv"), ("--width", "90")):
+            ran = aurum("simulate", scenario, *words)
+            self.assertEqual((ran.returncode, ran.stdout), (2, ""), words)
+            self.assertIn("error[E0001]", ran.stderr)
+            self.assertIn("help: ", ran.stderr)
+
+    def test_every_schedule_is_drawn(self):
+        scenario = "scenarios/gpt-3-175b-64xa100.json"
+        for schedule, vpp in (("gpipe", 1), ("1f1b", 1), ("interleaved", 2), ("zb-h1", 1), ("zb-v", 2), ("dualpipe", 2)):
+            ran = aurum("simulate", scenario, "--timeline", "--set", f"plan.schedule={schedule}", "--set", f"plan.backbone.vpp={vpp}")
+            self.assertIn(ran.returncode, (0, 4), ran.stderr)
+            self.assertIn("stage 7 |", ran.stdout)
+            self.assertEqual("+ weight gradient" in ran.stdout, schedule in ("zb-h1", "zb-v", "dualpipe"))
+            self.assertEqual("letter: chunk" in ran.stdout, vpp > 1)
+
+    def test_tensors_at_the_peak(self):
+        self.assertNotIn("tensors at the peak", aurum("simulate", SCENARIO).stdout)
+        self.assertIn("tensors at the peak", aurum("simulate", SCENARIO, "-v").stdout)
+        memory = json.loads(aurum("simulate", SCENARIO, "--json").stdout)["memory"]
+        sizes = [tensor["gib"] for tensor in memory["tensors"]]
+        self.assertEqual(sizes, sorted(sizes, reverse=True))
+        self.assertLessEqual(memory["allocated_gib"], memory["reserved_gib"])
+        self.assertLessEqual(memory["reserved_gib"], memory["peak_gib"])
+        self.assertEqual(memory["left_bytes"], 0)
+
+    def test_different_samples(self):
+        text = aurum("simulate", "scenarios/qwen2-vl-7b-samples-8xa100.json").stdout
+        for part in ("p99", "padding", "text only", "busiest replica over the mean: vision × ", "typical"):
+            self.assertIn(part, text)
 
     def test_hardware_moves_the_result_as_physics_says(self):
         def step(*changes):

@@ -10,7 +10,7 @@ export interface Breakdown {
 }
 
 export interface Verdict {
-  fits: boolean; peak_gib: number; peak_low_gib?: number; peak_high_gib?: number; device_usable_gib: number; heaviest_rank: string;
+  fits: boolean; verdict?: "fits" | "at risk" | "does not fit"; peak_gib: number; peak_low_gib?: number; peak_high_gib?: number; device_usable_gib: number; heaviest_rank: string;
   step_time_s: number; step_time_low_s?: number; step_time_high_s?: number;
   tokens_per_s: number; tokens_per_s_per_gpu: number; samples_per_s: number; mfu: number;
   limiting_resource: string; limiting_detail: string;
@@ -83,6 +83,7 @@ export interface Memory {
   rank: string; device_gib: number; usable_gib: number; t_s: number[];
   components: { name: string; gib: number[] }[];
   peak: { t_s: number; gib: number; low_gib?: number; high_gib?: number; at: string };
+  tensors?: { name: string; unit: string; module: string; count: number; gib: number }[]; // of what moves, the largest at the peak
   fixes: { fix: string; set: string; saves_gib: number; step_time_delta_s: number; note: string }[];
 }
 

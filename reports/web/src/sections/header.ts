@@ -33,7 +33,8 @@ function copyable(text: string) {
 
 /** Memory, step time and limit: the three figures, and where the step's seconds go. */
 function verdict(report: Report, v: Verdict, time: Breakdown): HTMLElement[] {
-  const state = !v.fits ? "bad" : (v.peak_high_gib ?? v.peak_gib) > v.device_usable_gib ? "risk" : "good";
+  const risk = v.verdict !== undefined ? v.verdict === "at risk" : (v.peak_high_gib ?? v.peak_gib) > v.device_usable_gib;
+  const state = !v.fits ? "bad" : risk ? "risk" : "good";
   const headroom = v.device_usable_gib - v.peak_gib;
   const base = report.plans?.rows.find((r) => r.id === report.plans!.baseline && r.id !== report.plans!.chosen);
   const share = (x: number, of: number) => `${((100 * x) / of).toFixed(2)}%`;

@@ -3,7 +3,7 @@ import { chart, niceScale, rows, tooltip } from "../charts";
 import { figure, h, legend, section, table } from "../dom";
 import { delta, fixed, gib, gibRange, percent, tick, timeUnit } from "../format";
 
-const COLOR: Record<string, string> = { weights: "mem-weights", gradients: "mem-gradients", optimizer: "mem-optimizer", activations: "mem-activations", logits: "mem-logits", communication: "mem-communication", runtime: "mem-runtime" };
+const COLOR: Record<string, string> = { weights: "mem-weights", gradients: "mem-gradients", optimizer: "mem-optimizer", activations: "mem-activations", logits: "mem-logits", communication: "mem-communication", workspace: "mem-workspace", kv_cache: "mem-kv-cache", runtime: "mem-runtime" };
 
 export function memorySection(report: Report) {
   const m = { ...report.memory! }, step = report.verdict!.step_time_s, n = m.t_s.length, [unit, factor] = timeUnit(step);
@@ -50,6 +50,13 @@ export function memorySection(report: Report) {
           { head: "Size", unit: "GiB", numeric: true, cell: (c) => fixed(c.gib, 2) },
           { head: "Share", unit: "%", numeric: true, cell: (c) => (c.name === "free" ? "" : fixed((100 * c.gib) / m.peak.gib, 1)) },
         ], [...m.components.map((c) => ({ name: c.name, gib: c.gib[Math.min(n - 1, peakAt)] })).sort((a, b) => b.gib - a.gib), { name: "peak", gib: m.peak.gib }, { name: "free", gib: headroom }], { rowClass: (c) => (c.name === "peak" ? "sum" : c.name === "free" ? "quiet" : "") }))),
+    m.tensors !== undefined && m.tensors.length > 0 && h("h3", null, "The largest tensors at the peak, of what comes and goes"),
+    m.tensors !== undefined && m.tensors.length > 0 && table("The largest tensors at the peak", [
+      { head: "Tensor", header: true, cell: (x) => x.name },
+      { head: "Of", cell: (x) => (x.module === "" ? x.unit : `${x.module}, ${x.unit}`) },
+      { head: "Count", numeric: true, cell: (x) => tick(x.count) },
+      { head: "Size", unit: "GiB", numeric: true, cell: (x) => fixed(x.gib, 2) },
+    ], m.tensors),
     m.fixes.length > 0 && h("h3", null, "If it had to be smaller: fixes, cheapest first"),
     m.fixes.length > 0 && table("Fixes ranked by what they cost per GiB", [
       { head: "Fix", header: true, sort: (f) => f.fix, cell: (f) => f.fix },
