@@ -398,5 +398,46 @@ class Reports(Files):
         self.assertIn(".html", ran.stderr)
 
 
+class Published(Files):
+    RECORDS = "tests/study/fixtures/published_training.json"
+
+    def test_json_has_what_others_rely_on(self):
+        ran = aurum("validate", "--published", self.RECORDS, "--json")
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        document = json.loads(ran.stdout)
+        keys = {"n", "skipped", "mape", "median_ape", "p90_ape", "bias", "kendall_tau"}
+        for metric in ("iteration_s", "peak_memory_gib"):
+            self.assertLessEqual(keys, document["metrics"][metric].keys())
+            for score in document["by_source"].values():
+                self.assertLessEqual(keys, score[metric].keys())
+        for row in document["rows"]:
+            if "skipped" in row:
+                self.assertTrue(row["skipped"])
+            else:
+                self.assertAlmostEqual(row["relative_error"], row["predicted"] / row["measured"] - 1)
+        one, three = (aurum("validate", "--published", self.RECORDS, "--json", "--jobs", jobs).stdout for jobs in "13")
+        self.assertEqual(one, three)
+
+    def test_tolerance(self):
+        self.assertEqual(aurum("validate", "--published", self.RECORDS, "--tolerance", "100", "-q").returncode, 0)
+        ran = aurum("validate", "--published", self.RECORDS, "--tolerance", "0.001")
+        self.assertEqual(ran.returncode, 5)
+        self.assertIn("error[E0865]", ran.stderr)
+        self.assertIn("records, 5 compared, 1 not", ran.stdout)
+
+    def test_show(self):
+        shown = json.loads(aurum("validate", "--published", self.RECORDS, "--show", "own-dense-8g").stdout)
+        self.assertEqual(shown["scenario"]["stack"], "pytorch-fsdp")
+        ran = aurum("validate", "--published", self.RECORDS, "--show", "own-dense-9g")
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn("did you mean 'own-dense-8g'?", ran.stderr)
+
+    def test_what_are_no_records(self):
+        for text in ("{}", "[]", "[1]", '[{"id": "a"}]'):
+            ran = aurum("validate", "--published", self.write("records.json", text))
+            self.assertEqual(ran.returncode, 3, ran.stderr)
+            self.assertIn("error[E0860]", ran.stderr)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=1)
