@@ -877,6 +877,14 @@ void StageEmitter::EndBackward(Cursor* at) {
   FlushReduce();
   const auto micro = static_cast<std::size_t>(at->pass.micro_batch);
   if (at->pass.kind == PassKind::kWeightGradient) return;
+  // FSDP reshards at the end of backward what no backward has touched.
+  if (Gathers() && !s_.plan.reshard_after_forward) {
+    for (std::size_t i = 0; i < at->chunk->units.size(); ++i) {
+      const Unit& unit = at->chunk->units[i];
+      if (!unit.backward && Runs(unit, at->pass.micro_batch, true))
+        ReturnWindow(Earlier(0), unit, at->said->units[i]);
+    }
+  }
   const bool encoder = at->pass.kind == PassKind::kEncoderBackward;
   Marks& marks = encoder ? table_.encoder_backward[micro]
                          : table_.backward[static_cast<std::size_t>(at->pass.chunk)][micro];

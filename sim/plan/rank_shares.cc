@@ -153,15 +153,17 @@ RankClass MakeRankClass(const Scenario& s, const StageUnits& st, std::size_t num
           share.tp_s += (tp_pass - (unit.tp_collectives_second ? tp_after : 0)) * times;
         }
       }
+      // Passes of this unit in a step; its pieces reduce and gather together.
+      const double passes = rounds * share_of_batch / unit.every;
       const bool once = fsdp && plan.StageCount() > 1;  // emit.h, ReducesOnce
-      const double reduced = (fsdp && !once) || plan.sharding == Sharding::kZero2 ? rounds : 1;
+      const double reduced = (fsdp && !once) || plan.sharding == Sharding::kZero2 ? passes : 1;
       for (const CommId comm : {of.reduce, of.reduce_replicas, of.reduce_experts}) {
         share.gradient_bytes += bytes_of(comm) * reduced;
         share.gradient_s += seconds_for(comm) * reduced;
       }
       const bool twice = unit.backward && plan.reshard_after_forward;
       const bool stays = once && !plan.reshard_after_forward && unit.backward;
-      const double gathers = fsdp && !stays ? rounds * (twice ? 2 : 1) : 1;
+      const double gathers = fsdp && !stays ? passes * (twice ? 2 : 1) : 1;
       share.gather_s += (seconds_for(of.gather) + seconds_for(of.gather_experts)) * gathers;
     }
   };

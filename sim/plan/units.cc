@@ -178,7 +178,9 @@ class UnitMaker {
     unit.parameters.dense = shared || (m.tied_head && plan_.pp == 1) ? 0 : table;
     unit.parameters.embedding = unit.parameters.dense;
     unit.parameters.largest_matrix = table;
-    if (plan_.adapter.trains_embeddings && Training() && !shared) unit.parameters.adapters = table;
+    // Tied and on one stage, the embedding has trained it.
+    if (plan_.adapter.trains_embeddings && Training() && unit.parameters.dense > 0)
+      unit.parameters.adapters = table;
     unit.memory = ActivationsOfHead(tokens, m.hidden, vocabulary, share.tp, context);
     if (!unit.backward) {
       unit.memory.work_forward_bytes += unit.memory.KeptBytes();
@@ -575,7 +577,7 @@ class StageMaker {
       }
     }
     Chunk chunk;
-    double inside = 0;  // an encoder that goes on in the next chunk
+    double inside = 0;  // an encoder that goes on in the next chunk, and what others have made
     for (std::size_t i = 0; i < last_; ++i) {
       const ModulePlan& part = plan_.modules[i];
       if (IsBalanced(part)) {
@@ -583,13 +585,16 @@ class StageMaker {
         int before = 0;
         for (std::size_t p = 0; p < at; ++p) before += split[i][p];
         const int here = split[i][at];
+        if (share.module->Layers() > 0 && before + here == share.module->Layers() &&
+            position < meeting)
+          inside += OutputBytes(i);
         if (here == 0 && !(share.module->Layers() == 0 && position == meeting)) continue;
         if (before == 0) make_.AddInput(share, &chunk.units);
         if (here > 0) make_.AddLayers(share, before, before + here - 1, &chunk.units);
         if (before + here == share.module->Layers()) {
           make_.AddOutput(share, &chunk.units);
         } else {
-          inside = kValueBytes * Tokens(share.batches) * share.module->hidden;
+          inside += kValueBytes * Tokens(share.batches) * share.module->hidden;
         }
       } else if (position == meeting && part.placement != Placement::kOwnRanks &&
                  part.placement != Placement::kInBubbles) {

@@ -1,7 +1,10 @@
 // A folded simulation is the unfolded one, bit for bit, whatever the plan says.
 #include <doctest/doctest.h>
 
-#include "tests/plan/space.h"
+#include <cstdint>
+#include <optional>
+
+#include "tests/plan/random_plan.h"
 
 namespace aurum {
 namespace {
@@ -110,6 +113,34 @@ TEST_CASE("folded is unfolded where samples differ") {
         {name, Shipped(name, {"workload.draws=1", R"(faults=[{"gpus": [3], "slowdown": 1.2}])"})},
         {Level::kAnalytic});
   }
+}
+
+TEST_CASE(
+    "folded is unfolded for plans that are drawn, healthy and with a slow GPU or a sick NIC") {
+  const std::vector<std::vector<std::string>> faults = {
+      {},
+      {R"(faults=[{"gpus": [5], "slowdown": 1.3}])"},
+      {R"(faults=[{"nics": ["node0/nic2"], "factor": 0.25}])"}};
+  int verified = 0;
+  for (std::uint64_t number = 5000; number < 5150; ++number) {
+    CAPTURE(number);
+    const std::vector<std::string>& more = faults[number % faults.size()];
+    for (const Level level : {Level::kAnalytic, Level::kFlow}) {
+      std::optional<Evaluation> e;
+      try {
+        e = EvaluateDocument(RandomPlan(number).Make(more), level, Fold::kVerify);
+      } catch (const InputError&) {
+        break;
+      }
+      ++verified;
+      CHECK_MESSAGE(e->fold_check->equal, e->fold_check->difference);
+      for (const TimeBreakdown& time : e->outcome.time)
+        CHECK(time.Sum() == doctest::Approx(e->StepSeconds()).epsilon(1e-9));
+      for (const ClassMemory& memory : e->memory.classes)
+        CHECK(memory.left_bytes == doctest::Approx(0.0));
+    }
+  }
+  CHECK(verified >= 80);
 }
 
 TEST_CASE("64 GPUs: all of it at once") {

@@ -52,7 +52,7 @@ TEST_CASE("every broken rule names the rule, the place and a remedy") {
        101,
        "/plan/micro_batchsize",
        "did you mean 'micro_batch_size'?"},
-      {{"plan.sharding=zero2"}, 108, "/plan/sharding", "zero1"},
+      {{"plan.sharding=zero4"}, 108, "/plan/sharding", "zero1"},
       {{"plan.backbone.tp=two"}, 103, "/plan/backbone/tp", ""},
       {{"plan.backbone.tp=-1"}, 107, "/plan/backbone/tp", "1 … 1024"},
   };

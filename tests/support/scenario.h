@@ -25,6 +25,9 @@ inline Evaluation EvaluateDocument(const JsonDocument& document, Level level = L
   return Evaluate(ReadScenario(document, &cache), level, fold);
 }
 
+// Samples that differ are simulated at the analytic level alone (E0387).
+inline bool HasTraffic(const Evaluation& e) { return e.scenario.steps == nullptr; }
+
 inline std::vector<std::string> ShippedScenarios() {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator("scenarios")) {
