@@ -92,7 +92,7 @@ std::string MemoryTables(const Evaluation& e, bool verbose, Format format) {
     Table tensors({"tensors at the peak", "of", "count", "size"}, "<<>>");
     for (const PeakTensor& tensor : m.largest) {
       tensors.Row({tensor.name, tensor.module + (tensor.module.empty() ? "" : ", ") + tensor.unit,
-                   ShowNumber(tensor.count), ShowBytes(tensor.bytes)});
+                   fmt::format("{:.4g}", tensor.count), ShowBytes(tensor.bytes)});
     }
     out += "\n" + tensors.As(format);
   }
