@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 #include "cli/commands.h"
@@ -91,7 +92,7 @@ std::string MemoryTables(const Evaluation& e, bool verbose, Format format) {
     Table tensors({"tensors at the peak", "of", "count", "size"}, "<<>>");
     for (const PeakTensor& tensor : m.largest) {
       tensors.Row({tensor.name, tensor.module + (tensor.module.empty() ? "" : ", ") + tensor.unit,
-                   ShowNumber(tensor.count), ShowBytes(tensor.bytes)});
+                   fmt::format("{:.4g}", tensor.count), ShowBytes(tensor.bytes)});
     }
     out += "\n" + tensors.As(format);
   }
@@ -111,8 +112,8 @@ std::string FixTable(const FixSearch& search, Format format) {
     const Fix& fix = search.fixes[i];
     std::string set;
     for (const std::string& word : fix.set) set += (set.empty() ? "--set " : " --set ") + word;
-    const double before = fix.step_s - fix.step_delta_s;
-    table.Row({fix.what, fmt::format("{:+.1f} %", 100 * fix.step_delta_s / before),
+    const double more = 100 * fix.step_delta_s / (fix.step_s - fix.step_delta_s);
+    table.Row({fix.what, fmt::format("{:+.1f} %", std::abs(more) < 0.05 ? 0.0 : more),
                ShowBytes(fix.peak_bytes), FitName(fix.verdict), set});
     if (!fix.caution.empty() && cautions.find(fix.caution) == std::string::npos)
       cautions += fix.set.back() + ": " + fix.caution + "\n";

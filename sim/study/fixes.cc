@@ -92,15 +92,13 @@ class Candidates {
 
   void MicroBatch() {
     const std::int64_t now = s_.plan.micro_batch_size;
-    std::int64_t half = now / 2;
-    while (half > 1 && now % half != 0) --half;
-    const auto add = [&](std::int64_t size) {
+    int left = 4;
+    for (std::int64_t size = now / 2; size >= 1 && left > 0; size /= 2, --left) {
+      while (now % size != 0) --size;
       Add("micro-batch",
           "micro-batches of " + std::to_string(size) + " instead of " + std::to_string(now),
           {{"plan.micro_batch_size", Json(size)}});
-    };
-    if (half >= 1 && half < now) add(half);
-    if (half > 1) add(1);
+    }
   }
 
   void Degrees() {
@@ -161,7 +159,7 @@ class Candidates {
     offload("optimizer", plan.offload.optimizer, "keep the optimizer in host memory");
     offload("activations", plan.offload.activations, "keep activations in host memory");
     // Weights come and go unit by unit, which only sharded ones do.
-    if (plan.offload.parameters < 1) {
+    if (plan.offload.parameters < 1 && (plan.sharding >= Sharding::kFsdp || plan.pp == 1)) {
       std::vector<Change> changes{{"plan.offload.parameters", Json(1)}};
       if (plan.sharding < Sharding::kFsdp)
         changes.insert(changes.begin(), {"plan.sharding", Json("fsdp")});

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -54,7 +55,9 @@ TEST_CASE("what a fix says is what its --set words give") {
     CHECK(fix.saves_bytes > 0);
     // The batch stays what it is, and so does what is trained.
     CHECK(after.scenario.workload.global_batch_size == before.scenario.workload.global_batch_size);
-    CHECK(ModelFlopsPerGpu(after) == doctest::Approx(ModelFlopsPerGpu(before)).epsilon(1e-6));
+    CHECK(after.scenario.plan.adapter == before.scenario.plan.adapter);
+    for (std::size_t i = 0; i < before.scenario.plan.modules.size(); ++i)
+      CHECK(after.scenario.plan.modules[i].frozen == before.scenario.plan.modules[i].frozen);
   }
 }
 
@@ -93,7 +96,7 @@ TEST_CASE("pairs where no single change is enough, within the budget") {
 TEST_CASE("more parallelism only where it divides") {
   // 64 GPUs of tp 8 and pp 8 have no replica left to make of them another degree.
   const JsonDocument document =
-      Shipped("gpt-3-175b-64xa100", {"plan.recompute=none", "plan.micro_batch_size=2"});
+      Shipped("gpt-3-175b-64xa100", {"plan.recompute=none", "plan.micro_batch_size=4"});
   REQUIRE(EvaluateDocument(document).memory.verdict != Fit::kFits);
   const FixSearch search = Search(document);
   for (const Fix& fix : search.fixes) {
@@ -105,7 +108,7 @@ TEST_CASE("more parallelism only where it divides") {
     }
   }
   CHECK(Find(search, {"plan.recompute=full"}) != nullptr);
-  CHECK(Find(search, {"plan.micro_batch_size=1"}) != nullptr);
+  CHECK(Find(search, {"plan.micro_batch_size=2"}) != nullptr);
 }
 
 TEST_CASE("an interleaved pipeline may go back to one chunk a stage, as one change") {
