@@ -12,6 +12,7 @@
 #include "sim/cost/stack.h"
 #include "sim/plan/scenario.h"
 #include "sim/study/axis.h"
+#include "sim/study/published/sources.h"
 #include "sim/study/traffic.h"
 #include "topologies/cluster.h"
 
@@ -28,6 +29,8 @@ int main() {
       {"profile", [](const aurum::JsonDocument& document) { aurum::ReadProfile(document); }},
       {"traffic",
        [&](const aurum::JsonDocument& document) { aurum::ReadTraffic(document, &cache); }},
+      {"published-sources",
+       [](const aurum::JsonDocument& document) { aurum::ReadPublishedSources(document); }},
       {"stack", [](const aurum::JsonDocument& document) { aurum::ReadStack(document); }},
   };
   std::string line;
