@@ -996,6 +996,9 @@ void StageEmitter::Optimize() {
         parameters * (s_.stack->gradient_exchange_bytes + s_.stack->parameter_exchange_bytes);
     const double adam = HostAdamSeconds(parameters * s_.cluster->gpus_per_node);
     const Wave wave = HostTransfer(nowhere, Lane::kHost, any, bytes + adam * host_bandwidth_, last);
+    // The wire carries no more than that; the rest of the time is the host's.
+    for (std::size_t c = 0; c < waves_.CountOf(stage_, {}); ++c)
+      program_.info[waves_.At(wave, c)].bytes = bytes;
     for (const Wave& reduce : reduces_) waves_.Follow(reduce, wave);
     stepped.push_back(wave);
   }

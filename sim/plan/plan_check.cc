@@ -411,9 +411,14 @@ class Checker {
                    "a divisor of " + Text(plan_.micro_batch_size) +
                        ", or a multiple of it that divides " + Text(replica));
       }
+      if (plan_.schedule == ScheduleKind::kDualPipe) {
+        Infeasible(*at_.modules[i], 378, "micro_batch_size",
+                   "in two directions neighbouring micro-batches enter at different ends: an "
+                   "encoder has no batch of its own",
+                   "remove micro_batch_size, or another schedule than dualpipe");
+      }
       if (plan_.modules[i].placement == Placement::kInBubbles ||
-          plan_.modules[i].placement == Placement::kBalanced ||
-          plan_.schedule == ScheduleKind::kDualPipe) {
+          plan_.modules[i].placement == Placement::kBalanced) {
         Infeasible(
             *at_.modules[i], 378, "micro_batch_size",
             "an encoder in bubbles or balanced over stages runs with the backbone's "

@@ -538,6 +538,20 @@ class StageMaker {
            ((plan_.sequence_parallel ? plan_.tp : 1) * plan_.cp);
   }
 
+  // What the cross-attention of later layers reads travels beside the stream, whole to every rank of a
+  // tensor-parallel group.
+  double CrossBytes(int from_layer) const {
+    const Module& backbone = s_.model->Backbone();
+    int index = 0;
+    for (const LayerRun& run : backbone.runs) {
+      index += run.count;
+      if (index <= from_layer || run.layer.attention.kind != AttentionKind::kCross) continue;
+      const double factor = whole_ ? 1 : static_cast<double>(plan_.micro_batch_size);
+      return kValueBytes * load_.cross_attention_tokens * factor * backbone.hidden;
+    }
+    return 0;
+  }
+
   // The stages of an encoder on ranks of its own; what earlier ones made is carried along.
   void AddOwnStages(std::size_t i, std::vector<StageUnits>* stages) const {
     const ModulePlan& part = plan_.modules[i];
@@ -613,7 +627,8 @@ class StageMaker {
       make_.AddOutput(share, &chunk.units);
       make_.AddHead(share, &chunk.units);
     } else {
-      chunk.sent_bytes = position < meeting ? inside : BackboneBytes();
+      chunk.sent_bytes =
+          position < meeting ? inside : BackboneBytes() + CrossBytes(chunk.last_layer + 1);
     }
     return chunk;
   }

@@ -66,7 +66,10 @@ TEST_CASE("under FSDP every schedule reduces and gathers the same") {
     CHECK(one > 0);
     for (const char* schedule : {"gpipe", "zb-h1", "zb-v", "dualpipe"}) {
       CAPTURE(std::string(schedule));
-      CHECK(exchanged(schedule, kind) == doctest::Approx(one).epsilon(1e-12));
+      // In a pipeline gradients are reduced once a step; two directions hold every layer twice.
+      const double copies =
+          kind == OpKind::kGradientReduce && schedule == std::string("dualpipe") ? 2 : 1;
+      CHECK(exchanged(schedule, kind) == doctest::Approx(copies * one).epsilon(1e-12));
     }
   }
 }
@@ -126,6 +129,71 @@ TEST_CASE("trained embeddings beside an adapter: a tied table once where it is o
   CHECK(adapters({}) == doctest::Approx(table + beside).epsilon(1e-9));
   CHECK(adapters({R"(plan.backbone={"tp": 8, "pp": 8})"}) ==
         doctest::Approx(2 * table + beside).epsilon(1e-9));
+}
+
+// Bytes of the one transfer forward of micro-batch 0 out of a class.
+double Sent(const Evaluation& e, std::uint32_t rank_class) {
+  for (const OpInfo& info : e.program.info) {
+    if (info.kind == OpKind::kPipelineTransfer && info.rank_class == rank_class &&
+        info.micro_batch == 0)
+      return info.bytes;
+  }
+  return 0;
+}
+
+TEST_CASE("what cross-attention reads travels as far as it is read") {
+  // Llama-3.2-11B-Vision, 40 layers, 8 of them cross-attention; the last two layers are not.
+  const auto at = [](const std::string& layers, bool image) {
+    std::vector<std::string> changes = {
+        "workload.text_tokens=512",
+        R"(plan.backbone={"pp": 2, "layers_per_stage": )" + layers + "}"};
+    if (image)
+      changes.emplace_back(R"(workload.images=[{"width": 560, "height": 560, "count": 1}])");
+    return EvaluateDocument(Document("llama-3.2-11b-vision", "8xh100-hgx", changes));
+  };
+  const Evaluation half = at("[20, 20]", true);
+  const double hidden = half.scenario.model->Backbone().hidden;
+  const double text = 2 * half.scenario.sample.backbone_tokens * hidden;
+  CHECK(half.scenario.sample.cross_attention_tokens > 1600);
+  CHECK(Sent(half, 0) ==
+        doctest::Approx(text + 2 * half.scenario.sample.cross_attention_tokens * hidden)
+            .epsilon(1e-12));
+  CHECK(Sent(at("[39, 1]", true), 0) == doctest::Approx(text).epsilon(1e-12));
+  CHECK(Sent(at("[20, 20]", false), 0) == doctest::Approx(2.0 * 512 * hidden).epsilon(1e-12));
+}
+
+TEST_CASE("a tower that is done hands its tokens on while another still runs") {
+  // Qwen2.5-Omni: vision ends on the first stage, audio on the second; modalities meet there.
+  const auto sent = [](const char* vision, const char* audio) {
+    return Sent(EvaluateDocument(Document(
+                    "qwen2.5-omni-7b", "8xh100-hgx",
+                    {kOneImage, "workload.audio_s=30", "workload.text_tokens=256",
+                     R"(plan.backbone={"pp": 2, "layers_per_stage": [0, 28]})",
+                     std::string(R"(plan.vision={"placement": "balanced", "layers_per_stage": )") +
+                         vision + "}",
+                     std::string(R"(plan.audio={"placement": "balanced", "layers_per_stage": )") +
+                         audio + "}"})),
+                0);
+  };
+  // Audio alone crosses where vision has not begun; vision's tokens come on top once they are made.
+  const double audio = sent("[0, 32]", "[16, 16]");
+  const double both = sent("[32, 0]", "[16, 16]");
+  CHECK(audio > 0);
+  CHECK(both > audio);
+}
+
+TEST_CASE("an offloaded optimizer moves gradients and parameters, not the host's arithmetic") {
+  const Evaluation e =
+      EvaluateDocument(Document(kLayers8, "8xh100-hgx", {R"(plan.offload={"optimizer": 1})"}));
+  const ModuleShare& share = e.program.classes[0].modules[0];
+  double bytes = 0;
+  for (const OpInfo& info : e.program.info) {
+    if (info.kind == OpKind::kHostTransfer) bytes += info.bytes;
+  }
+  const Stack& stack = *e.scenario.stack;
+  CHECK(bytes == doctest::Approx(share.parameters / 8 *
+                                 (stack.gradient_exchange_bytes + stack.parameter_exchange_bytes))
+                     .epsilon(1e-9));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Laws that hold for any plan, over plans that are drawn.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -68,6 +69,15 @@ void ForPlans(std::uint64_t from, std::uint64_t to,
   CHECK(held >= 10);
 }
 
+// What recomputation is about: activations and its working set, at their peak. (All memory may peak where
+// one layer is left and gathered parameters are many; there a rebuilt layer beside its input is more.)
+double Moving(const ClassMemory& memory) {
+  double most = 0;
+  for (std::size_t i = 0; i < memory.times.size(); ++i)
+    most = std::max(most, memory.activations[i] + memory.workspace[i]);
+  return most;
+}
+
 // Layers of stages that are deep enough: recomputing the only layer of a stage keeps its input and
 // gains nothing. Offload is out of it, because less is kept then, and less moves.
 TEST_CASE("more recomputation never needs more memory, and never less time") {
@@ -82,8 +92,8 @@ TEST_CASE("more recomputation never needs more memory, and never less time") {
       // Balanced stages are cut anew for the time that recomputation adds.
       if (by[i].program.classes.back().layers != by[i - 1].program.classes.back().layers) continue;
       CHECK(by[i].StepSeconds() >= by[i - 1].StepSeconds() * (1 - 1e-9));
-      CHECK(by[i].memory.Heaviest().peak_bytes <=
-            by[i - 1].memory.Heaviest().peak_bytes * (1 + 1e-9));
+      for (std::size_t c = 0; c < by[i].memory.classes.size(); ++c)
+        CHECK(Moving(by[i].memory.classes[c]) <= Moving(by[i - 1].memory.classes[c]) * (1 + 1e-9));
     }
   };
   ForPlans(1000, 1200,
