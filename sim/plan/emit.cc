@@ -424,13 +424,11 @@ double StageEmitter::BesideBackward(const Cursor& at, std::size_t index) const {
 // --- memory and host transfers
 
 std::uint32_t StageEmitter::TensorsOf(const Unit& unit, const std::vector<KeptTensor>& tensors) {
-  for (const auto& [key, index] : known_tensors_) {
-    if (key == &tensors) return index;
-  }
-  const auto index = static_cast<std::uint32_t>(program_.tensors.size());
-  program_.tensors.push_back({static_cast<std::int16_t>(unit.module), unit.name, tensors});
-  known_tensors_.emplace_back(&tensors, index);
-  return index;
+  const auto [known, is_new] =
+      known_tensors_.try_emplace(&tensors, static_cast<std::uint32_t>(program_.tensors.size()));
+  if (is_new)
+    program_.tensors.push_back({static_cast<std::int16_t>(unit.module), unit.name, tensors});
+  return known->second;
 }
 
 void StageEmitter::Take(const Wave& wave, bool at_end, MemoryKind kind, const Unit& unit,

@@ -3,6 +3,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -175,7 +176,7 @@ class StageEmitter {
     Wave after;
   };
   std::optional<Waiting> waiting_;
-  std::vector<std::pair<const void*, std::uint32_t>> known_tensors_;
+  std::unordered_map<const void*, std::uint32_t> known_tensors_;
   std::vector<std::pair<const Unit*, double>> held_gradients_;
   std::map<const Unit*, int> windows_;  // passes that hold a unit's gathered parameters
   std::deque<Wave> leaving_;            // activations on their way to the host

@@ -38,8 +38,8 @@ int main() {
     const std::size_t blank = line.find(' ');
     const std::size_t second = line.find(' ', blank + 1);
     try {
-      readers.at(line.substr(0, blank))(aurum::ParseJson(
-          line.substr(second + 1), line.substr(blank + 1, second - blank - 1)));
+      readers.at(line.substr(0, blank))(
+          aurum::ParseJson(line.substr(second + 1), line.substr(blank + 1, second - blank - 1)));
       std::cout << "ok\n";
     } catch (const aurum::InputError& error) {
       const aurum::Diagnostic& d = error.diagnostic();

@@ -170,7 +170,8 @@ SourceReading ReadSource(ObjectReader* reader) {
     out.id_prefix = when->String("id_prefix", "");
     out.id_contains = when->String("id_contains", "");
     out.task_contains = when->String("task_contains", "");
-    out.attention = when->String("attention", "");
+    if (when->Has("attention"))
+      out.attention = when->Choice("attention", {"flash", "unfused"}) == 0 ? "flash" : "unfused";
     if (when->Has("dropout")) out.dropout = when->Bool("dropout");
     out.loss = when->String("loss", "");
     if (when->Has("single_gpu")) out.single_gpu = when->Bool("single_gpu");
@@ -292,12 +293,17 @@ PublishedSources ReadPublishedSources(const JsonDocument& document) {
   reader.Choice("schema", {"aurum.published-sources/1"});
   reader.String("description", "");
   PublishedSources out;
+  for (const char* key : {"sources", "gpus", "models", "recompute", "precision"}) reader.Value(key);
   for (ObjectReader& item : reader.Objects("sources")) out.sources.push_back(ReadSource(&item));
   for (ObjectReader& item : reader.Objects("gpus")) out.gpus.push_back(ReadGpu(&item));
   for (ObjectReader& item : reader.Objects("models")) out.models.push_back(ReadNamedModel(&item));
   for (ObjectReader& item : reader.Objects("recompute")) {
     const std::string printed = item.String("printed");
-    out.recompute.emplace_back(Lower(printed), item.Value("plan"));
+    const Json& plan = item.Value("plan");
+    if (!plan.IsString() && !plan.IsObject())
+      item.Fail(103, "plan",
+                "'plan' must be a string or an object, as plan.recompute of a scenario");
+    out.recompute.emplace_back(Lower(printed), plan);
     item.Finish();
   }
   for (ObjectReader& item : reader.Objects("precision")) {
