@@ -1,0 +1,254 @@
+#include "sim/plan/emit.h"
+
+#include <algorithm>
+#include <array>
+
+#include "sim/plan/host_link.h"
+
+// Data parallelism of one stage: gathers, windows, buckets, and the optimizer at the end.
+namespace aurum {
+
+Wave StageEmitter::AddDp(OpKind kind, const Unit& unit, CommId comm, const Wave& after) {
+  Lane lane = Lane::kDp;
+  switch (pricer_.Groups(comm)) {
+    case GroupKind::kExpertDp:
+      lane = Lane::kExpertDp;
+      break;
+    case GroupKind::kShard:
+      lane = Lane::kShard;
+      break;
+    case GroupKind::kReplica:
+      lane = Lane::kReplica;
+      break;
+    default:
+      break;
+  }
+  Cursor nowhere;
+  nowhere.pass.micro_batch = -1;
+  const Wave wave = Communicate(nowhere, lane, kind, comm, static_cast<int>(unit.module));
+  if (after.Exists()) waves_.Follow(after, wave);
+  return wave;
+}
+
+// The gather that the next compute of `unit` needs under FSDP.
+void StageEmitter::GatherAhead(Cursor* at, const Unit& unit, const UnitCommunication& of) {
+  if (!Gathers() || !Training()) return;
+  if (Stays(unit) &&
+      (at->pass.kind != PassKind::kForward || at->pass.micro_batch != EndsOf(*at).forward))
+    return;
+  const Wave after = Earlier(s_.plan.prefetch);
+  if (s_.plan.offload.parameters > 0) {
+    const StageLayout layout = LayoutOf(s_.plan, stage_);
+    const double shards =
+        s_.plan.sharding == Sharding::kHsdp ? layout.shard : layout.cp * layout.dp;
+    const double bytes = unit.AllParameters() * s_.stack->parameter_exchange_bytes / shards *
+                         s_.plan.offload.parameters;
+    if (bytes > 0) pending_.push_back(HostTransfer(*at, Lane::kHostIn, unit, bytes, after));
+  }
+  const std::size_t from_host = pending_.size();
+  for (const CommId comm : {of.gather, of.gather_experts}) {
+    if (pricer_.Seconds(comm) <= 0) continue;
+    const Wave wave = AddDp(OpKind::kParameterGather, unit, comm, after);
+    for (std::size_t i = 0; i < from_host; ++i) waves_.Follow(pending_[i], wave);
+    pending_.push_back(wave);
+  }
+  if (pending_.size() > from_host) TakeWindow(pending_[from_host], unit, of);
+}
+
+// Of one gather, what comes and goes. A share of embedding and head stays for the whole step
+// (sim/memory/state.cc).
+double StageEmitter::WindowBytes(const Unit& unit, CommId comm) const {
+  if (pricer_.Seconds(comm) <= 0) return 0;
+  const double all = unit.AllParameters();
+  const double root = all > 0 ? s_.stack->root_window_share * unit.parameters.embedding / all : 0;
+  return pricer_.Bytes(comm) * (1 - root);
+}
+
+// Micro-batches in flight share the gathered parameters of a unit that is not resharded.
+void StageEmitter::TakeWindow(const Wave& wave, const Unit& unit, const UnitCommunication& of) {
+  if (windows_[&unit]++ > 0) return;
+  Take(wave, false, MemoryKind::kCommunication, unit,
+       WindowBytes(unit, of.gather) + WindowBytes(unit, of.gather_experts));
+}
+void StageEmitter::ReturnWindow(const Wave& wave, const Unit& unit, const UnitCommunication& of) {
+  const auto held = windows_.find(&unit);
+  if (held == windows_.end() || held->second == 0 || --held->second > 0) return;
+  Take(wave, true, MemoryKind::kCommunication, unit,
+       -WindowBytes(unit, of.gather) - WindowBytes(unit, of.gather_experts));
+}
+
+// After an op of the main stream that consumes gathered parameters.
+void StageEmitter::Consume(const Wave& wave) {
+  for (const Wave& gathered : pending_) waves_.Follow(gathered, wave);
+  pending_.clear();
+}
+
+void StageEmitter::Reduce(const Unit& unit, const UnitCommunication& of, const Wave& after) {
+  Wave last;
+  for (const CommId comm : {of.reduce, of.reduce_replicas, of.reduce_experts}) {
+    if (pricer_.Seconds(comm) <= 0) continue;
+    const bool chained = comm == of.reduce_replicas && last.Exists();
+    last = AddDp(OpKind::kGradientReduce, unit, comm, chained ? last : after);
+    reduces_.push_back(last);
+  }
+}
+
+// FSDP launches the next unit's gather before this unit's reduction, or the gather would wait behind it.
+void StageEmitter::FlushReduce() {
+  if (!waiting_) return;
+  const Waiting w = *waiting_;
+  waiting_.reset();
+  const std::size_t before = reduces_.size();
+  Reduce(*w.unit, *w.of, w.after);
+  // Whole gradients wait for their reduction.
+  if (reduces_.size() > before)
+    Take(reduces_.back(), true, MemoryKind::kCommunication, *w.unit,
+         -w.unit->TrainedParameters() * s_.stack->gradient_exchange_bytes);
+}
+
+// Which units' collectives may run beside compute: those whose turn comes while the share dp_overlap of all is not used up.
+void StageEmitter::DecideOverlap() {
+  double total = 0;
+  for (const Chunk& chunk : units_.chunks) {
+    for (const Unit& unit : chunk.units) total += unit.TrainedParameters();
+  }
+  double used = 0;
+  const auto decide = [&](const Chunk& chunk) {
+    std::vector<bool> beside(chunk.units.size(), false);
+    for (std::size_t i = chunk.units.size(); i-- > 0;) {  // backward order
+      if (chunk.units[i].TrainedParameters() <= 0) continue;
+      used += chunk.units[i].TrainedParameters();
+      beside[i] = used <= s_.stack->dp_overlap * total + 0.5;
+    }
+    return beside;
+  };
+  overlapped_.resize(units_.chunks.size());
+  for (std::size_t c = units_.chunks.size(); c-- > 0;) overlapped_[c] = decide(units_.chunks[c]);
+  // An encoder in bubbles has a share of its own: its backwards end before the backbone's.
+  total = used = 0;
+  for (const Unit& unit : units_.bubbles.units) total += unit.TrainedParameters();
+  overlapped_.push_back(decide(units_.bubbles));
+}
+
+// Of what is listed by chunk, bubbles last.
+std::size_t StageEmitter::PlaceOf(const Cursor& at) const {
+  return at.chunk == &units_.bubbles ? units_.chunks.size()
+                                     : static_cast<std::size_t>(at.pass.chunk);
+}
+
+bool StageEmitter::Overlapped(const Cursor& at, std::size_t index) const {
+  return overlapped_[PlaceOf(at)][index];
+}
+
+// ZeRO-1 and -2: the parameters that the optimizers of the step before updated, gathered while the
+// first forward runs. What may not overlap is gathered before anything runs.
+void StageEmitter::GatherParameters() {
+  std::vector<std::pair<const Chunk*, const ChunkCommunication*>> all;
+  for (std::size_t c = 0; c < units_.chunks.size(); ++c)
+    all.emplace_back(&units_.chunks[c], &communication_.chunks[c]);
+  all.emplace_back(&units_.bubbles, &communication_.bubbles);
+  gathered_.clear();
+  gather_beside_.clear();
+  for (const auto& [chunk, said] : all) {
+    gathered_.emplace_back(chunk->units.size());
+    gather_beside_.emplace_back(chunk->units.size(), 0.0);
+  }
+  if (s_.plan.sharding != Sharding::kZero1 && s_.plan.sharding != Sharding::kZero2) return;
+  Wave last_alone;
+  // A gather slows nothing down while the host still prepares the step, or while compute waits for those
+  // that run alone.
+  double queued = 0, idle_until = s_.stack->step_overhead_s;
+  const auto gather_unit = [&](std::size_t c, std::size_t i, bool overlapped) {
+    const Unit& unit = all[c].first->units[i];
+    const UnitCommunication& of = all[c].second->units[i];
+    for (const CommId comm : {of.gather, of.gather_experts}) {
+      const double seconds = pricer_.Seconds(comm);
+      if (seconds <= 0) continue;
+      gathered_[c][i] = AddDp(OpKind::kParameterGather, unit, comm, Wave{});
+      queued += seconds;
+      if (overlapped) {
+        gather_beside_[c][i] += std::clamp(queued - idle_until, 0.0, seconds);
+      } else {
+        last_alone = gathered_[c][i];
+        idle_until = std::max(idle_until, queued);
+      }
+    }
+  };
+  const auto gather = [&](bool overlapped) {
+    // Encoders come first in the model, and in the warm-up.
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      const std::size_t c = (k + all.size() - 1) % all.size();
+      for (std::size_t i = 0; i < all[c].first->units.size(); ++i) {
+        if ((overlapped_[c][i] && s_.plan.overlap.parameter_gather) == overlapped)
+          gather_unit(c, i, overlapped);
+      }
+    }
+  };
+  gather(false);
+  gather(true);
+  for (std::vector<Wave>& chunk : gathered_) {
+    for (Wave& wave : chunk) {
+      if (!wave.Exists()) wave = last_alone;
+    }
+  }
+}
+
+double StageEmitter::BesideForward(const Cursor& at, std::size_t index) const {
+  const UnitCommunication& of = at.said->units[index];
+  if (Gathers()) {
+    const bool held = Stays(at.chunk->units[index]) && at.pass.micro_batch != EndsOf(at).forward;
+    return held ? 0 : pricer_.Seconds(of.gather) + pricer_.Seconds(of.gather_experts);
+  }
+  const bool first = Training() && at.pass.micro_batch == EndsOf(at).forward;
+  return first ? gather_beside_[PlaceOf(at)][index] : 0;
+}
+
+double StageEmitter::BesideBackward(const Cursor& at, std::size_t index) const {
+  const UnitCommunication& of = at.said->units[index];
+  const double reduce = pricer_.Seconds(of.reduce) + pricer_.Seconds(of.reduce_replicas) +
+                        pricer_.Seconds(of.reduce_experts);
+  if (Gathers()) {
+    const double gather = pricer_.Seconds(of.gather) + pricer_.Seconds(of.gather_experts);
+    const bool reduces = !ReducesOnce() || at.pass.micro_batch == EndsOf(at).last;
+    return (reduces ? reduce : 0) + (s_.plan.reshard_after_forward ? gather : 0);
+  }
+  const bool now = at.pass.micro_batch == EndsOf(at).last || s_.plan.sharding == Sharding::kZero2;
+  return now && s_.plan.overlap.gradient_reduce && Overlapped(at, index) ? reduce : 0;
+}
+
+void StageEmitter::Optimize() {
+  const Wave last = Earlier(0);
+  for (const auto& [unit, of] : late_) Reduce(*unit, *of, last);
+  Cursor nowhere;
+  nowhere.pass.micro_batch = -1;
+  const Unit any;
+  std::vector<Wave> stepped;
+  if (s_.plan.offload.optimizer > 0) {
+    // Gradients go to the host, its cores take the step, parameters come back.
+    const double share = s_.plan.offload.optimizer;
+    const double parameters = OptimizedParameters(s_, units_, stage_) * share;
+    const double bytes =
+        parameters * (s_.stack->gradient_exchange_bytes + s_.stack->parameter_exchange_bytes);
+    const double adam = HostAdamSeconds(parameters * s_.cluster->gpus_per_node);
+    const Wave wave = HostTransfer(nowhere, Lane::kHost, any, bytes + adam * host_bandwidth_, last);
+    // The wire carries no more than that; the rest of the time is the host's.
+    for (std::size_t c = 0; c < waves_.CountOf(stage_, {}); ++c)
+      program_.info[waves_.At(wave, c)].bytes = bytes;
+    for (const Wave& reduce : reduces_) waves_.Follow(reduce, wave);
+    stepped.push_back(wave);
+  }
+  const Work work{OptimizerSeconds(s_, units_, stage_), 0, 0};
+  CheckClock(work.seconds);
+  const Wave optimizer =
+      waves_.AddKernel(stage_, Lane::kMain, Kind(OpKind::kOptimizer, nowhere), std::array{work});
+  for (const Wave& reduce : reduces_) waves_.Follow(reduce, optimizer);
+  for (const Wave& wave : stepped) waves_.Follow(wave, optimizer);
+  const double temporary = OptimizedParameters(s_, units_, stage_) *
+                           (1 - s_.plan.offload.optimizer) * s_.stack->optimizer_temporary_bytes;
+  Take(optimizer, false, MemoryKind::kWorkspace, any, temporary);
+  Take(optimizer, true, MemoryKind::kWorkspace, any, -temporary);
+  for (const auto& [unit, bytes] : held_gradients_)
+    Take(optimizer, true, MemoryKind::kGradients, *unit, -bytes);
+}
+
+}  // namespace aurum
