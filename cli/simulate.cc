@@ -145,6 +145,8 @@ std::string Summary(const Evaluation& e, const FixSearch& search, const Options&
   facts.Row({"cluster", fmt::format("{} ({} × {})", s.cluster->name, s.cluster->GpuCount(),
                                     s.cluster->gpu.name)});
   facts.Row({"plan", DescribePlan(s.plan)});
+  if (const std::string encoders = DescribeEncoders(s.plan, *s.model); !encoders.empty())
+    facts.Row({"", encoders});
   facts.Row({"", fmt::format("stack {}, {}", s.stack->name, DescribeRecipe(s.plan))});
   facts.Row({"sample",
              fmt::format("{} tokens, {} of them from media; {} samples a step",

@@ -20,8 +20,9 @@ namespace {
 std::atomic<bool> g_stop{false};
 
 // The first Ctrl-C ends the sweep in order, the second at once.
+// Whoever presses Ctrl-C twice means it; schedulers send SIGTERM to a process and again to its group.
 void OnInterrupt(int signal) {
-  if (g_stop.exchange(true)) {
+  if (g_stop.exchange(true) && signal == SIGINT) {
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }

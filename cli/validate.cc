@@ -51,13 +51,13 @@ std::string Shown(const MetricRow& row, double value) {
 
 Table SourceTable(const PublishedReport& report, const std::string& metric) {
   Table table({Heading(metric), "rows", "skipped", "clusters", "mean", "median", "p90", "bias",
-               "tau", "mean of clusters"},
-              "<>>>>>>>>>");
+               "tau", "mean of clusters", "in 90 % band"},
+              "<>>>>>>>>>>");
   const auto line = [&](const std::string& name, const Score& s) {
     if (s.n == 0 && s.skipped == 0) return;
     table.Row({name, std::to_string(s.n), std::to_string(s.skipped), std::to_string(s.clusters),
                Percent(s.mape), Percent(s.median_ape), Percent(s.p90_ape), Signed(s.bias),
-               Plain(s.kendall_tau), Percent(s.cluster_mape)});
+               Plain(s.kendall_tau), Percent(s.cluster_mape), Percent(s.coverage_90)});
   };
   for (const std::string& source : report.Sources()) line(source, report.ScoreOf(metric, source));
   line("all", report.ScoreOf(metric));

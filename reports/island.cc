@@ -260,6 +260,14 @@ Json Facts(const Evaluation& e) {
   fact("Profile", fmt::format("{} ({})", s.profile->name, ProvenanceName(s.profile->provenance)));
   fact("Stack", s.stack->name);
   fact("Plan", DescribePlan(s.plan));
+  if (const std::string encoders = DescribeEncoders(s.plan, *s.model); !encoders.empty())
+    fact("Encoders", encoders);
+  if (e.data) {
+    fact("Samples differ",
+         fmt::format("{} drawn steps: mean {:.3g} s, p50 {:.3g} s, p99 {:.3g} s; {:.1f} % padding",
+                     e.data->step_s.size(), e.data->mean_s, e.data->Quantile(0.5),
+                     e.data->Quantile(0.99), 100 * e.data->figures.padding_share));
+  }
   fact("Sample", fmt::format("{:.0f} tokens, {:.0f} of them from media", s.sample.backbone_tokens,
                              s.sample.cross_modal_tokens));
   const std::map<Level, const char*> levels = {

@@ -287,6 +287,7 @@ MemoryReport MeasureMemory(const Scenario& s, const Program& program, const Outc
     Moving& m = moving[c];
     for (double& bytes : m.at_peak) bytes = std::max(bytes, 0.0);
     for (const double bytes : m.now) memory.left_bytes += bytes;
+    if (std::abs(memory.left_bytes) < 1) memory.left_bytes = 0;  // sums of doubles round
     if (m.peak < 0) memory.at = "whole step";
     FillClass(s, LastingOf(s, program.classes[c]), m, &memory);
     memory.largest = Largest(s, program, order, static_cast<std::uint32_t>(c), m.peak_place);

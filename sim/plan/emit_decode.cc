@@ -46,6 +46,7 @@ void StageEmitter::Decode(std::int32_t micro_batch) {
       RankClass& rank_class = program_.classes[waves_.FirstClass(stage_) + c];
       ModuleShare& share = rank_class.modules[module];
       share.flops += cost.flops;
+      share.model_flops += cost.flops;
       share.forward_flops += cost.flops;
       share.forward_s += cost.Seconds() * rank_class.slowdown;
       share.tp_s += SecondsFor(pricer_, stage_, c, reduce) * count;

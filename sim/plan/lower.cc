@@ -58,6 +58,7 @@ class Lowering {
         ThrowInput(387, "samples that differ are simulated at the analytic level alone",
                    "--level analytic, or samples that are all alike", ExitCode::kInfeasible);
       }
+      CheckLoads();
       loads_ = MakeStagesOfLoads(s_, s_.step->micro_batches, context_);
     }
     program_.micro_batches = s_.plan.micro_batches;
@@ -97,6 +98,24 @@ class Lowering {
     if (bandwidth > 0) return bandwidth;
     ThrowInput(385, "cluster '" + s_.cluster->name + "' has no link between a GPU and its host",
                "a cluster whose nodes tell their PCIe, or a plan without offload",
+               ExitCode::kInfeasible);
+  }
+
+  // Every micro-batch of every replica has costs of its own where samples differ.
+  void CheckLoads() const {
+    constexpr double kMostUnits = 3e5;
+    double units = 0;
+    for (const StageUnits& stage : stages_) {
+      for (const Chunk& chunk : stage.chunks) units += static_cast<double>(chunk.units.size());
+    }
+    const double loads = static_cast<double>(s_.step->micro_batches.size());
+    if (loads * units <= kMostUnits) return;
+    ThrowInput(341,
+               std::to_string(s_.step->micro_batches.size()) +
+                   " micro-batches of all replicas hold different samples: too many to simulate "
+                   "one by one",
+               "a smaller global_batch_size, a larger micro_batch_size or fewer replicas; what "
+               "they differ by is seen on a part of the cluster",
                ExitCode::kInfeasible);
   }
 

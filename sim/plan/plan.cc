@@ -94,6 +94,21 @@ std::string DescribePlan(const Plan& plan) {
   return text;
 }
 
+std::string DescribeEncoders(const Plan& plan, const Model& model) {
+  std::string text;
+  for (std::size_t i = 0; i + 1 < plan.modules.size(); ++i) {
+    const ModulePlan& part = plan.modules[i];
+    if (part.placement == Placement::kFirstStage && part.tp == 1 && part.micro_batch_size == 0)
+      continue;
+    text +=
+        (text.empty() ? "" : ", ") + model.modules[i].name + " " + PlacementName(part.placement);
+    if (part.tp > 1) text += " tp " + std::to_string(part.tp);
+    if (part.pp > 1) text += " pp " + std::to_string(part.pp);
+    if (part.micro_batch_size > 0) text += " micro-batch " + std::to_string(part.micro_batch_size);
+  }
+  return text;
+}
+
 std::string DescribeRecipe(const Plan& plan) {
   std::string text = ShardingName(plan.sharding);
   if (plan.sharding == Sharding::kHsdp) text += " in groups of " + std::to_string(plan.shard_group);

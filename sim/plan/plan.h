@@ -117,6 +117,8 @@ struct Plan {
 
 // "tp 8 · pp 4 · dp 2, micro-batch 1 × 64": the degrees that are not 1, the schedule where it matters.
 std::string DescribePlan(const Plan& plan);
+// "vision colocated_dp, audio own_ranks tp 2 · pp 1": encoders that are not on the first stage; "" = none.
+std::string DescribeEncoders(const Plan& plan, const Model& model);
 // "zero1, recompute selective, bf16": what is done to state and layers.
 std::string DescribeRecipe(const Plan& plan);
 

@@ -282,6 +282,9 @@ class Checker {
              });
     }
     if (help.size() <= 5) help = "other degrees";
+    if (encoders > 0)
+      help += "; tp and pp of an encoder on ranks of its own (" + Text(encoders) +
+              " GPUs a replica here) and layers_per_stage, for stages that do not divide, move too";
     help += ", or a cluster whose GPUs are a multiple of " + Text(model_parallel);
     const std::string product = std::string("tp") + (plan_.cp > 1 ? "·cp" : "") + "·pp" +
                                 (encoders > 0 ? " + the encoders' own ranks" : "");
@@ -371,6 +374,11 @@ class Checker {
   }
 
   void Schedule() {
+    if (plan_.schedule == ScheduleKind::kInterleaved && plan_.vpp == 1) {
+      Infeasible(at_.whole, 376, "schedule",
+                 "one chunk a stage leaves nothing to interleave: this is 1f1b",
+                 "vpp = 2 or more under '" + Backbone().name + "', or schedule = 1f1b");
+    }
     if (plan_.vpp > 1 &&
         (plan_.schedule == ScheduleKind::kGpipe || plan_.schedule == ScheduleKind::k1F1B ||
          plan_.schedule == ScheduleKind::kZeroBubbleH1)) {

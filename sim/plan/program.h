@@ -109,6 +109,8 @@ struct ModuleShare {
   double forward_s = 0, backward_s = 0;  // kernels of one micro-batch, recomputation in backward
   double flops = 0;  // of one micro-batch, forward and backward, recomputation not counted
   double forward_flops = 0;
+  double model_flops = 0;  // of `flops`, this GPU's part of what the model needs: work that ranks
+                           // of a replica repeat counts once
   double gradient_bytes = 0;  // exchanged per step
   double gradient_s = 0;      // its collectives, undisturbed
   double gather_s = 0;        // parameter gathers per step, undisturbed

@@ -16,6 +16,17 @@ std::string NameOf(const StageClasses& classes, std::size_t stage, std::size_t c
   return name + ", GPU " + std::to_string(classes.rank[c]);
 }
 
+// How many GPUs of a replica do the same work of a unit: a replicated encoder's, and on a tensor-parallel
+// module what is not cut.
+double RepeatsOf(const Scenario& s, const Unit& unit, std::size_t stage) {
+  const StageLayout layout = LayoutOf(s.plan, stage);
+  const bool cut = unit.layer != nullptr || unit.head;
+  if (unit.module + 1 == s.model->modules.size()) return cut ? 1 : layout.tp;
+  const ModulePlan& part = s.plan.modules[unit.module];
+  if (part.placement == Placement::kColocatedDp) return 1;
+  return static_cast<double>(layout.tp) * layout.cp / (cut ? part.tp : 1);
+}
+
 // "vision, connector, backbone layers 0-15"
 std::string LayersOf(const Scenario& s, const StageUnits& stage) {
   std::string text;
@@ -136,6 +147,8 @@ RankClass MakeRankClass(const Scenario& s, const StageUnits& st, std::size_t num
       share.forward_s += forward.Seconds() * times;
       share.forward_flops += forward.flops * times;
       share.flops += forward.flops * times;
+      const double useful = times / RepeatsOf(s, unit, number);
+      share.model_flops += forward.flops * useful;
       share.tp_s += tp_pass * times;
       share.kv_cache_bytes +=
           unit.kv_cache_bytes *
@@ -147,6 +160,7 @@ RankClass MakeRankClass(const Scenario& s, const StageUnits& st, std::size_t num
         const KernelCost again = unit.first.again + unit.shared.again + unit.second.again;
         share.backward_s += (gradient.Seconds() + again.Seconds()) * times;
         share.flops += gradient.flops * times;
+        share.model_flops += gradient.flops * useful;
         share.tp_s += tp_pass * times;
         if (unit.recomputed) {
           share.backward_s += forward.Seconds() * times;

@@ -234,7 +234,7 @@ double ModelFlopsPerGpu(const Evaluation& e) {
   double gpus = 0;
   for (const RankClass& c : e.program.classes) {
     double flops = 0;
-    for (const ModuleShare& share : c.modules) flops += share.flops;
+    for (const ModuleShare& share : c.modules) flops += share.model_flops;
     total += flops * c.count;
     gpus += c.count;
   }

@@ -47,7 +47,8 @@ Evaluation Evaluate(Scenario scenario, Level level, Fold fold = Fold::kOn, doubl
 // Derived figures.
 double TokensPerStep(const Scenario& scenario);  // through the backbone, all replicas
 double ModelFlopsPerGpu(
-    const Evaluation& evaluation);  // per step, averaged over GPUs; recomputation not counted
+    const Evaluation&
+        evaluation);  // per step, averaged over GPUs; neither recomputed nor repeated work counts
 double ModelFlopsUtilisation(const Evaluation& evaluation);
 Limit WhatLimits(const TimeBreakdown& time);
 

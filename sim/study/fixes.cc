@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -198,6 +199,11 @@ std::optional<Evaluation> Walk(const JsonDocument& document, const std::vector<C
     for (const Change& change : changes)
       SetPath(&changed, change.path, change.value, "--set " + SetWord(change));
     Scenario scenario = ReadScenario(changed, cache);
+    // One drawn step tells a change from another; memory is that of the longest samples all the same.
+    if (scenario.steps != nullptr && scenario.steps->size() > 1) {
+      scenario.steps = std::make_shared<const std::vector<StepLoads>>(scenario.steps->begin(),
+                                                                      scenario.steps->begin() + 1);
+    }
     // Of the undisturbed step; drawing it again takes long and shows nothing.
     scenario.variation = {};
     scenario.goodput.reset();

@@ -44,7 +44,7 @@ VariedSteps DrawSteps(const Scenario& scenario, Level level) {
   durations.reserve(graph.op_count());
   for (OpId op = 0; op < graph.op_count(); ++op) durations.push_back(graph.duration(op));
 
-  constexpr double kMostDrawn = 1e9;
+  constexpr double kMostDrawn = 3e8;
   const double drawn = static_cast<double>(graph.op_count()) * scenario.variation.seeds;
   if (drawn > kMostDrawn) {
     ThrowInput(

@@ -387,6 +387,10 @@ LayerCost CostOfLayer(const Layer& layer, const LayerShape& shape, const CostCon
       cost.mlp.input_gradient += low.input_gradient;
       cost.mlp.adapter_gradient += low.weight_gradient;
     }
+    // The busiest rank's experts take longer; the model needs no more FLOPs.
+    for (KernelCost* of : {&cost.mlp.forward, &cost.mlp.input_gradient, &cost.mlp.weight_gradient,
+                           &cost.mlp.adapter_gradient})
+      of->flops /= shape.expert_imbalance;
     if (parts.moe || parts.mlp) cost.mlp.again = cost.mlp.forward;
     if (m.shared_intermediate > 0) {
       const KernelCost before = outside.forward;

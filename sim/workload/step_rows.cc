@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kShuffleRows = 0x70ac4;
 constexpr std::uint64_t kShuffleGroups = 0x6e0a5;
-constexpr std::size_t kMostSamples = 8'000'000;
+constexpr std::size_t kMostSamples = 1'000'000;
 
 // Fisher and Yates, by numbers that depend on seed, purpose and window alone.
 template <typename T>

@@ -169,7 +169,9 @@ TEST_CASE("experts: what expert parallelism leaves a GPU, all GPUs together do o
       }
     }
   }
-  CHECK(experts(1, 8, 1, 1.5).mlp.forward.flops == doctest::Approx(1.5 * whole).epsilon(1e-12));
+  // The busiest rank takes longer, over the same FLOPs of the model.
+  CHECK(experts(1, 8, 1, 1.5).mlp.forward.flops == doctest::Approx(whole).epsilon(1e-12));
+  CHECK(experts(1, 8, 1, 1.5).mlp.forward.gemm_s > 1.2 * experts(1, 8, 1).mlp.forward.gemm_s);
   // Every token leaves for its two experts, once per copy.
   CHECK(experts(1, 8, 1).routed_tokens == 2 * 4096);
   CHECK(experts(4, 8, 1).routed_tokens == 2 * 1024);

@@ -62,7 +62,7 @@ function verdict(report: Report, v: Verdict, time: Breakdown): HTMLElement[] {
 }
 
 export function header(report: Report) {
-  const notes = [report.confidence !== undefined && `Square brackets are ${percent(report.confidence, 0)} intervals.`, report.verdict && "Every sample is alike: as long as the workload says, padding included."].filter(Boolean);
+  const notes = [report.confidence !== undefined && `Square brackets are ${percent(report.confidence, 0)} intervals.`, report.verdict && !report.facts.some(([name]) => name === "Samples differ") && "Every sample is alike: as long as the workload says, padding included."].filter(Boolean);
   return h("header", { id: "top" },
     h("p", { class: "kicker" }, report.title, report.synthetic && h("strong", { class: "synthetic" }, "synthetic sample data")),
     h("h1", null, report.question),

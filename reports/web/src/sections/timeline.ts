@@ -103,7 +103,7 @@ export function timelineSection(report: Report) {
     { name: "DP reduce-scatter", color: "bubble", kinds: ["bubble_dp_reduce_scatter"], why: "gradients leave after the last backward", waits: true },
     { name: "PP warm-up", color: "bubble", kinds: ["bubble_pp_warmup"], why: "waits for the first activations or gradients", waits: true },
     { name: "PP cool-down", color: "bubble", kinds: ["bubble_pp_cooldown"], why: "waits for the last gradients and the slowest stage", waits: true },
-    { name: "PP other", color: "bubble", kinds: ["bubble_pp_other"], why: "stages of unequal length in the steady phase", waits: true },
+    { name: "PP other", color: "bubble", kinds: ["bubble_pp_other"], why: "between passes: the first gradients are on their way, or a longer stage holds the others up", waits: true },
     { name: "slower rank", color: "bubble", kinds: ["bubble_straggler"], why: "another GPU of the stage computes longer", waits: true },
     { name: "PP transfer", color: "bubble", kinds: ["pp_send_recv"], why: "activations or gradients on their way between stages", waits: true },
     { name: "TP", color: "bubble", kinds: ["bubble_tp"], why: "all-reduce not hidden behind the GEMMs", waits: true },
