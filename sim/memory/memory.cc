@@ -86,17 +86,25 @@ std::vector<double>& SeriesOf(ClassMemory& memory, int kind) {
 }
 
 // By time; at equal times what is returned goes first, then the order of the program.
-std::vector<std::tuple<Time, bool, std::size_t>> InOrder(const Program& program,
-                                                         const Outcome& outcome) {
-  std::vector<std::tuple<Time, bool, std::size_t>> order;
+struct Placed {
+  // Twice the time in picoseconds, and one more for what takes: returns go first. A step is far from
+  // half of what 64 bits hold (kLongestStep).
+  std::int64_t key = 0;
+  std::uint32_t index = 0;  // of Program::memory
+  Time when() const { return Time{key >> 1}; }
+};
+std::vector<Placed> InOrder(const Program& program, const Outcome& outcome) {
+  std::vector<Placed> order;
   order.reserve(program.memory.size());
   for (std::size_t i = 0; i < program.memory.size(); ++i) {
     const MemoryEvent& event = program.memory[i];
     const Time when =
         event.at_end ? outcome.schedule.end[event.op] : outcome.schedule.start[event.op];
-    order.emplace_back(when, event.bytes > 0, i);
+    order.push_back({2 * when.ps + (event.bytes > 0 ? 1 : 0), static_cast<std::uint32_t>(i)});
   }
-  std::sort(order.begin(), order.end());
+  std::sort(order.begin(), order.end(), [](const Placed& a, const Placed& b) {
+    return a.key != b.key ? a.key < b.key : a.index < b.index;
+  });
   return order;
 }
 
@@ -104,15 +112,16 @@ struct Moving {
   std::array<double, kMoving> now{}, at_peak{};
   double peak = -1;
   std::size_t peak_place = 0;  // in the order of events, one past the event
+  OpId peak_op = 0;
 };
 
 // What is live after the first `place` events of a class, by name.
 std::vector<PeakTensor> Largest(const Scenario& s, const Program& program,
-                                const std::vector<std::tuple<Time, bool, std::size_t>>& order,
-                                std::uint32_t rank_class, std::size_t place) {
+                                const std::vector<Placed>& order, std::uint32_t rank_class,
+                                std::size_t place) {
   std::vector<double> live(program.tensors.size(), 0.0);
   for (std::size_t i = 0; i < place; ++i) {
-    const MemoryEvent& event = program.memory[std::get<2>(order[i])];
+    const MemoryEvent& event = program.memory[order[i].index];
     if (event.rank_class == rank_class && event.tensors != kNoTensors)
       live[event.tensors] += event.bytes;
   }
@@ -257,8 +266,8 @@ MemoryReport MeasureMemory(const Scenario& s, const Program& program, const Outc
   const auto order = InOrder(program, outcome);
   std::vector<Moving> moving(program.classes.size());
   for (std::size_t place = 0; place < order.size(); ++place) {
-    const auto& [when, takes, index] = order[place];
-    const MemoryEvent& event = program.memory[index];
+    const Time when = order[place].when();
+    const MemoryEvent& event = program.memory[order[place].index];
     Moving& m = moving[event.rank_class];
     ClassMemory& memory = report.classes[event.rank_class];
     m.now[static_cast<std::size_t>(event.kind)] += event.bytes;
@@ -278,7 +287,7 @@ MemoryReport MeasureMemory(const Scenario& s, const Program& program, const Outc
       m.peak_place = place + 1;
       m.at_peak = m.now;
       memory.peak_time = when;
-      memory.at = Describe(s, program.info[event.op]);
+      m.peak_op = event.op;
     }
   }
 
@@ -288,7 +297,7 @@ MemoryReport MeasureMemory(const Scenario& s, const Program& program, const Outc
     for (double& bytes : m.at_peak) bytes = std::max(bytes, 0.0);
     for (const double bytes : m.now) memory.left_bytes += bytes;
     if (std::abs(memory.left_bytes) < 1) memory.left_bytes = 0;  // sums of doubles round
-    if (m.peak < 0) memory.at = "whole step";
+    memory.at = m.peak < 0 ? "whole step" : Describe(s, program.info[m.peak_op]);
     FillClass(s, LastingOf(s, program.classes[c]), m, &memory);
     memory.largest = Largest(s, program, order, static_cast<std::uint32_t>(c), m.peak_place);
     const double gpus = s.cluster->gpus_per_node;
