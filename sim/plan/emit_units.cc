@@ -42,6 +42,8 @@ void StageEmitter::Halves(Cursor* at, std::size_t index, OpKind kind, Part part,
     }
   };
   tensor_parallel(unit.tp_collectives, last_collective || unit.has_second, [&](double beside) {
+    if (part == Part::kForward)
+      ChainCommunication(at, Lane::kAlign, OpKind::kAlignment, of.features, unit.module);
     ChainCommunication(at, Lane::kCp, OpKind::kContextCollective, of.ulysses, unit.module);
     Wave ring;
     if (pricer_.Seconds(of.ring) > 0) {

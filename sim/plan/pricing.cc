@@ -334,6 +334,7 @@ UnitCommunication PlanPricer::Inside(const Unit& unit, std::size_t stage) {
   if (of.ring != kNoComm)
     of.ring_backward =
         Collective(CollectiveKind::kAllGather, 2 * unit.ring_bytes, stage, GroupKind::kCp);
+  of.features = Collective(CollectiveKind::kAllGather, unit.feature_bytes, stage, GroupKind::kDp);
   of.ulysses = Collective(CollectiveKind::kAllToAll, unit.ulysses_bytes / 2, stage, GroupKind::kCp);
   of.dispatch = Collective(CollectiveKind::kAllToAll, unit.dispatch_bytes, stage, GroupKind::kEp);
   of.combine = Collective(CollectiveKind::kAllToAll, unit.combine_bytes, stage, GroupKind::kEp);

@@ -31,10 +31,11 @@ struct Priced {
 
 // What one unit says to other GPUs.
 struct UnitCommunication {
-  CommId tp_before = kNoComm, tp_after = kNoComm;           // of a half under tensor parallelism
-  CommId ring = kNoComm, ring_backward = kNoComm;           // context parallelism
-  CommId ulysses = kNoComm;                                 // before and after attention
-  CommId dispatch = kNoComm, combine = kNoComm;             // expert parallelism
+  CommId tp_before = kNoComm, tp_after = kNoComm;  // of a half under tensor parallelism
+  CommId ring = kNoComm, ring_backward = kNoComm;  // context parallelism
+  CommId ulysses = kNoComm;                        // before and after attention
+  CommId features = kNoComm;                       // of all replicas, before a contrastive loss
+  CommId dispatch = kNoComm, combine = kNoComm;    // expert parallelism
   CommId expert_gather = kNoComm, expert_reduce = kNoComm;  // inside of an expert's group
   // Data parallelism: of parameters before they are used, of gradients after they are made.
   CommId gather = kNoComm, gather_experts = kNoComm;

@@ -133,6 +133,29 @@ void UnitMaker::AddMultiTokenPrediction(const Share& share, std::vector<Unit>* u
 }
 
 // `shared`: its matrix is another head's.
+// Every GPU gathers the features of both towers from all replicas, and scores its own images against all
+// texts and its own texts against all images (Radford et al. 2021; open_clip's local loss). Gradients
+// stay with the GPU's own features.
+void UnitMaker::AddContrastiveLoss(const Share& share, std::vector<Unit>* units) const {
+  const Module& m = *share.module;
+  if (m.output.empty()) return;
+  const auto width = static_cast<double>(m.output.back().out);
+  const double own = share.samples, all = own * plan_.dp;
+  Unit unit = Base(share, "contrastive loss");
+  unit.trained = false;
+  const CostContext context = Wide();
+  for (int way = 0; way < 2; ++way) unit.first += CostOfLinear(own, width, all, context);
+  unit.first += CostOfLossTraffic(2 * own * all, context);
+  unit.feature_bytes = plan_.dp > 1 ? 2 * kValueBytes * all * width : 0;
+  constexpr double kSimilarityBytes = 4;  // 32-bit, both ways
+  const double bytes = 2 * kSimilarityBytes * own * all + 2 * kValueBytes * all * width;
+  if (unit.backward)
+    unit.memory.kept.push_back({"similarities and features", bytes});
+  else
+    unit.memory.work_forward_bytes = bytes;
+  units->push_back(unit);
+}
+
 Unit UnitMaker::HeadUnit(const Share& share, bool shared) const {
   const Module& m = *share.module;
   Unit unit = Base(share, "head");

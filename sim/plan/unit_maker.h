@@ -40,6 +40,9 @@ class UnitMaker {
   // Output head and loss, and the modules that predict further tokens.
   void AddHead(const Share& share, std::vector<Unit>* units) const;
 
+  // Of two towers: the features of all replicas against this GPU's own (CLIP with a local loss).
+  void AddContrastiveLoss(const Share& share, std::vector<Unit>* units) const;
+
  private:
   void AddMultiTokenPrediction(const Share& share, std::vector<Unit>* units) const;
   // `shared`: its matrix is another head's.

@@ -293,6 +293,8 @@ class StageMaker {
     if (position + 1 == positions) {
       make_.AddOutput(share, &chunk.units);
       make_.AddHead(share, &chunk.units);
+      if (s_.model->task == ModelTask::kContrastive && s_.workload.task == Task::kTrain)
+        make_.AddContrastiveLoss(share, &chunk.units);
     } else {
       chunk.sent_bytes =
           position < meeting ? inside : BackboneBytes() + CrossBytes(chunk.last_layer + 1);

@@ -35,6 +35,7 @@ struct Unit {
   double ring_bytes = 0;     // context parallelism: keys and values that go around, all of them
   double ulysses_bytes = 0;  // or heads that are exchanged, both ways together
   double dispatch_bytes = 0, combine_bytes = 0;  // of a mixture, per GPU
+  double feature_bytes = 0;    // of a contrastive loss: features of all replicas, gathered
   double expert_tp_bytes = 0;  // gathered and reduced inside of an expert's tensor-parallel group
   bool backward = false;       // gradients flow through it
   bool trained = false;        // its weights get gradients

@@ -427,6 +427,12 @@ PassCost CostOfHead(double tokens, double hidden, double vocabulary, double tp,
   return pass;
 }
 
+PassCost CostOfLossTraffic(double logits, const CostContext& c) {
+  PassCost pass;
+  pass.forward = pass.input_gradient = Memory(logits * c.stack->loss_traffic_bytes, c);
+  return pass;
+}
+
 PassCost CostOfEmbedding(double tokens, double hidden, const CostContext& c) {
   PassCost pass;
   pass.forward = Memory(tokens * hidden * 2 * kValueBytes, c);

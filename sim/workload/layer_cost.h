@@ -77,6 +77,8 @@ PassCost CostOfLinear(double tokens, double in, double out, const CostContext& c
 // The output head and loss over `tokens` tokens with `vocabulary / tp` columns.
 PassCost CostOfHead(double tokens, double hidden, double vocabulary, double tp,
                     const CostContext& context);
+// The loss over so many logits: memory-bound, forward and backward.
+PassCost CostOfLossTraffic(double logits, const CostContext& context);
 // The embedding look-up: memory-bound.
 PassCost CostOfEmbedding(double tokens, double hidden, const CostContext& context);
 // A resampler: `queries` learned queries attend once to `kv_tokens` tokens of width `kv_input`, per sequence.

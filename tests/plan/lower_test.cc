@@ -141,5 +141,19 @@ TEST_CASE("alignment is measured from the placement, and can be imposed") {
   }
 }
 
+TEST_CASE("two towers gather their features over all replicas before the loss") {
+  const Evaluation e = EvaluateDocument(Shipped("clip-vit-l-14-4x4090"));
+  const Scenario& scenario = e.scenario;
+  const double width = static_cast<double>(scenario.model->Backbone().output.back().out);
+  const double expected = 2 * 2.0 * width * static_cast<double>(scenario.plan.micro_batch_size) * 4;
+  int gathers = 0;
+  for (const OpInfo& info : e.program.info) {
+    if (info.kind != OpKind::kAlignment) continue;
+    ++gathers;
+    CHECK(info.bytes == expected);
+  }
+  CHECK(gathers == scenario.plan.micro_batches);
+}
+
 }  // namespace
 }  // namespace aurum
