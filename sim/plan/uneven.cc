@@ -26,6 +26,7 @@ SampleLoad RowOf(SampleLoad load, double rows) {
     module.tokens /= rows;
     module.output_tokens /= rows;
     module.real_tokens /= rows;
+    module.source_tokens /= rows;
   }
   load.backbone_tokens /= rows;
   load.cross_modal_tokens /= rows;

@@ -155,5 +155,21 @@ TEST_CASE("two towers gather their features over all replicas before the loss") 
   CHECK(gathers == scenario.plan.micro_batches);
 }
 
+TEST_CASE("a mixture of equal samples is the plain workload, learned queries included") {
+  const auto at = [](const std::string& sample) {
+    const std::string text =
+        R"({"schema": "aurum.scenario/1", "model": "blip2-opt-2.7b", "cluster": "8xa100-hgx",)"
+        R"( "workload": {"global_batch_size": 32, )" +
+        sample + R"(}, "plan": {"micro_batch_size": 4}})";
+    return EvaluateDocument(ParseJson(text, "equal samples"));
+  };
+  const std::string keys =
+      R"("text_tokens": 64, "images": [{"width": 224, "height": 224, "count": 1}])";
+  const Evaluation plain = at(keys);
+  const Evaluation mixed = at(R"("mixture": [{)" + keys + R"(}], "draws": 1)");
+  CHECK(mixed.StepSeconds() == plain.StepSeconds());
+  CHECK(mixed.memory.Heaviest().peak_bytes == plain.memory.Heaviest().peak_bytes);
+}
+
 }  // namespace
 }  // namespace aurum
