@@ -101,6 +101,10 @@ class StageEmitter {
   void WeightGradientUnit(Cursor* at, std::size_t index);
   void Halves(Cursor* at, std::size_t index, OpKind kind, Part part, double beside_s,
               bool last_collective, Wave* begin, Wave* end);
+  // The kernels of a half between their tensor-parallel collectives, or with them at their sides;
+  // `kernels` takes the seconds of communication beside it. `after`: the collective behind it runs too.
+  template <typename Kernels>
+  void TensorParallel(Cursor* at, std::size_t index, bool collectives, bool after, Kernels kernels);
   void HalvesBackward(Cursor* at, std::size_t index, Part part, double beside_s, Wave* begin,
                       Wave* end);
   bool Runs(const Unit& unit, int micro_batch, bool backward) const;

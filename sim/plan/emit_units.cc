@@ -6,6 +6,32 @@
 // One unit forward and backward: kernels, the communication inside, and what is kept in between.
 namespace aurum {
 
+template <typename Kernels>
+void StageEmitter::TensorParallel(Cursor* at, std::size_t index, bool collectives, bool after,
+                                  Kernels kernels) {
+  const Unit& unit = at->chunk->units[index];
+  const UnitCommunication& of = at->said->units[index];
+  if (!collectives) {
+    kernels(0.0);
+  } else if (s_.plan.overlap.tensor_parallel) {
+    std::vector<Wave> sides;
+    double beside = 0;
+    for (const CommId comm : {of.tp_before, after ? of.tp_after : kNoComm}) {
+      if (pricer_.Seconds(comm) <= 0) continue;
+      beside += pricer_.Seconds(comm);
+      sides.push_back(
+          Communicate(*at, Lane::kTp, OpKind::kTpCollective, comm, static_cast<int>(unit.module)));
+      Attach(at, sides.back());
+    }
+    kernels(beside);
+    at->sides.insert(at->sides.end(), sides.begin(), sides.end());
+  } else {
+    ChainCommunication(at, Lane::kTp, OpKind::kTpCollective, of.tp_before, unit.module);
+    kernels(0.0);
+    if (after) ChainCommunication(at, Lane::kTp, OpKind::kTpCollective, of.tp_after, unit.module);
+  }
+}
+
 // Forward kernels of a unit, or the same again before its backward, with the communication inside.
 void StageEmitter::Halves(Cursor* at, std::size_t index, OpKind kind, Part part, double beside_s,
                           bool last_collective, Wave* begin, Wave* end) {
@@ -19,50 +45,29 @@ void StageEmitter::Halves(Cursor* at, std::size_t index, OpKind kind, Part part,
     }
     *end = wave;
   };
-  // The kernels of a half between their tensor-parallel collectives, or with them at their sides.
-  const auto tensor_parallel = [&](bool collectives, bool after, auto&& kernels) {
-    if (!collectives) {
-      kernels(0.0);
-    } else if (overlap.tensor_parallel) {
-      std::vector<Wave> sides;
-      double beside = 0;
-      for (const CommId comm : {of.tp_before, after ? of.tp_after : kNoComm}) {
-        if (pricer_.Seconds(comm) <= 0) continue;
-        beside += pricer_.Seconds(comm);
-        sides.push_back(Communicate(*at, Lane::kTp, OpKind::kTpCollective, comm,
-                                    static_cast<int>(unit.module)));
-        Attach(at, sides.back());
-      }
-      kernels(beside);
-      at->sides.insert(at->sides.end(), sides.begin(), sides.end());
-    } else {
-      ChainCommunication(at, Lane::kTp, OpKind::kTpCollective, of.tp_before, unit.module);
-      kernels(0.0);
-      if (after) ChainCommunication(at, Lane::kTp, OpKind::kTpCollective, of.tp_after, unit.module);
-    }
-  };
-  tensor_parallel(unit.tp_collectives, last_collective || unit.has_second, [&](double beside) {
-    if (part == Part::kForward)
-      ChainCommunication(at, Lane::kAlign, OpKind::kAlignment, of.features, unit.module);
-    ChainCommunication(at, Lane::kCp, OpKind::kContextCollective, of.ulysses, unit.module);
-    Wave ring;
-    if (pricer_.Seconds(of.ring) > 0) {
-      ring = Communicate(*at, Lane::kCp, OpKind::kContextCollective, of.ring,
-                         static_cast<int>(unit.module));
-      if (overlap.context_parallel) {
-        Attach(at, ring);
-        beside += pricer_.Seconds(of.ring);
-      } else {
-        Chain(at, ring);
-        ring = {};
-      }
-    }
-    note(Compute(at, kind, index, part, Half::kFirst, beside_s + beside));
-    if (ring.Exists()) at->sides.push_back(ring);
-    ChainCommunication(at, Lane::kCp, OpKind::kContextCollective, of.ulysses, unit.module);
-  });
+  TensorParallel(
+      at, index, unit.tp_collectives, last_collective || unit.has_second, [&](double beside) {
+        if (part == Part::kForward)
+          ChainCommunication(at, Lane::kAlign, OpKind::kAlignment, of.features, unit.module);
+        ChainCommunication(at, Lane::kCp, OpKind::kContextCollective, of.ulysses, unit.module);
+        Wave ring;
+        if (pricer_.Seconds(of.ring) > 0) {
+          ring = Communicate(*at, Lane::kCp, OpKind::kContextCollective, of.ring,
+                             static_cast<int>(unit.module));
+          if (overlap.context_parallel) {
+            Attach(at, ring);
+            beside += pricer_.Seconds(of.ring);
+          } else {
+            Chain(at, ring);
+            ring = {};
+          }
+        }
+        note(Compute(at, kind, index, part, Half::kFirst, beside_s + beside));
+        if (ring.Exists()) at->sides.push_back(ring);
+        ChainCommunication(at, Lane::kCp, OpKind::kContextCollective, of.ulysses, unit.module);
+      });
   if (!unit.has_second) return;
-  tensor_parallel(unit.tp_collectives_second, last_collective, [&](double beside) {
+  TensorParallel(at, index, unit.tp_collectives_second, last_collective, [&](double beside) {
     const bool mixture = unit.shared.forward.Seconds() > 0;
     Wave dispatch;
     if (mixture && pricer_.Seconds(of.dispatch) > 0 && overlap.expert_parallel) {
@@ -101,29 +106,8 @@ void StageEmitter::HalvesBackward(Cursor* at, std::size_t index, Part part, doub
     }
     *end = wave;
   };
-  const auto tensor_parallel = [&](bool collectives, auto&& kernels) {
-    if (!collectives) {
-      kernels(0.0);
-    } else if (overlap.tensor_parallel) {
-      std::vector<Wave> sides;
-      double beside = 0;
-      for (const CommId comm : {of.tp_before, of.tp_after}) {
-        if (pricer_.Seconds(comm) <= 0) continue;
-        beside += pricer_.Seconds(comm);
-        sides.push_back(Communicate(*at, Lane::kTp, OpKind::kTpCollective, comm,
-                                    static_cast<int>(unit.module)));
-        Attach(at, sides.back());
-      }
-      kernels(beside);
-      at->sides.insert(at->sides.end(), sides.begin(), sides.end());
-    } else {
-      ChainCommunication(at, Lane::kTp, OpKind::kTpCollective, of.tp_before, unit.module);
-      kernels(0.0);
-      ChainCommunication(at, Lane::kTp, OpKind::kTpCollective, of.tp_after, unit.module);
-    }
-  };
   if (unit.has_second) {
-    tensor_parallel(unit.tp_collectives_second, [&](double beside) {
+    TensorParallel(at, index, unit.tp_collectives_second, true, [&](double beside) {
       ChainCommunication(at, Lane::kEp, OpKind::kExpertCollective, of.combine, unit.module);
       ChainCommunication(at, Lane::kExpertTp, OpKind::kExpertCollective, of.expert_gather,
                          unit.module);
@@ -146,7 +130,7 @@ void StageEmitter::HalvesBackward(Cursor* at, std::size_t index, Part part, doub
       if (dispatch.Exists()) at->sides.push_back(dispatch);
     });
   }
-  tensor_parallel(unit.tp_collectives, [&](double beside) {
+  TensorParallel(at, index, unit.tp_collectives, true, [&](double beside) {
     ChainCommunication(at, Lane::kCp, OpKind::kContextCollective, of.ulysses, unit.module);
     Wave ring;
     if (pricer_.Seconds(of.ring_backward) > 0) {
