@@ -1,5 +1,6 @@
 #include "sim/cost/stack.h"
 
+#include <algorithm>
 #include <cassert>
 #include <vector>
 
@@ -81,16 +82,18 @@ const std::vector<Field>& Fields() {
       {"traffic", "gated_backward_bytes_per_element", &Stack::gated_backward_bytes, 0, 200},
       {"traffic", "gelu_forward_bytes_per_element", &Stack::gelu_forward_bytes, 0, 200},
       {"traffic", "gelu_backward_bytes_per_element", &Stack::gelu_backward_bytes, 0, 200},
+      {"time", "gemm_factor", &Stack::gemm_factor, 0.1, 20},
       {"time", "memory_bound_factor", &Stack::memory_bound_factor, 0.1, 20},
       {"time", "attention_factor", &Stack::attention_factor, 0.1, 20},
-      {"time", "attention_factor_hopper", &Stack::attention_factor_hopper, 0.1, 20},
       {"time", "tp_communication_factor", &Stack::tp_communication_factor, 0.1, 20},
       {"time", "network_efficiency", &Stack::network_efficiency, 0.01, 2},
       {"time", "dp_overlap_share", &Stack::dp_overlap, 0, 1},
       {"time", "overlap_slowdown_share", &Stack::overlap_slowdown, 0, 2},
+      {"time", "tp_overlap_slowdown_share", &Stack::tp_overlap_slowdown, 0, 2},
       {"time", "step_overhead_s", &Stack::step_overhead_s, 0, 100},
       {"time", "layer_overhead_s", &Stack::layer_overhead_s, 0, 10},
       {"time", "host_per_layer_s", &Stack::host_per_layer_s, 0, 10},
+      {"time", "band_share", &Stack::time_band_share, 0, 1},
       {"runtime", "runtime_bytes", &Stack::runtime_bytes, 0, 1e12},
       {"runtime", "communicator_bytes", &Stack::communicator_bytes, 0, 1e12},
       {"runtime", "workspace_bytes", &Stack::workspace_bytes, 0, 1e12},
@@ -133,14 +136,22 @@ const std::vector<std::string>& LossKernels() {
   return kernels;
 }
 
-void ReadLoss(ObjectReader* reader, Stack* stack) {
-  stack->loss_kernel = LossKernels()[reader->Choice("kernel", LossKernels())];
-  ObjectReader kernels = reader->Object("kept_bytes_per_logit");
-  stack->logit_bytes_of.clear();
-  for (const std::string& kernel : LossKernels()) {
-    if (kernels.Has(kernel)) stack->logit_bytes_of[kernel] = kernels.Number(kernel, 0, 100);
+const std::vector<std::string>& AttentionFamilies() {
+  static const std::vector<std::string> families = {"unfused", "flash1", "flash2", "flash3"};
+  return families;
+}
+
+void ReadLoss(ObjectReader* reader, bool based, Stack* stack) {
+  if (!based || reader->Has("kernel"))
+    stack->loss_kernel = LossKernels()[reader->Choice("kernel", LossKernels())];
+  if (!based || reader->Has("kept_bytes_per_logit")) {
+    ObjectReader kernels = reader->Object("kept_bytes_per_logit");
+    stack->logit_bytes_of.clear();
+    for (const std::string& kernel : LossKernels()) {
+      if (kernels.Has(kernel)) stack->logit_bytes_of[kernel] = kernels.Number(kernel, 0, 100);
+    }
+    kernels.Finish();
   }
-  kernels.Finish();
   if (!stack->logit_bytes_of.contains(stack->loss_kernel)) {
     reader->Fail(810, "kernel", "the stack's own loss kernel has no bytes per logit",
                  "add \"" + stack->loss_kernel + "\" to kept_bytes_per_logit");
@@ -149,7 +160,16 @@ void ReadLoss(ObjectReader* reader, Stack* stack) {
 
 }  // namespace
 
-Stack ReadStack(const JsonDocument& document) {
+std::string AttentionFamilyName(AttentionFamily family) {
+  return AttentionFamilies()[static_cast<std::size_t>(family)];
+}
+
+std::string BaseOfStack(const JsonDocument& document) {
+  const Json* base = document.root.IsObject() ? document.root.Find("base") : nullptr;
+  return base != nullptr && base->IsString() ? base->AsString() : "";
+}
+
+Stack ReadStack(const JsonDocument& document, const Stack* base) {
   ObjectReader root(document, document.root, "");
   const std::string schema = root.String("schema");
   if (schema != kSchema) {
@@ -157,22 +177,30 @@ Stack ReadStack(const JsonDocument& document) {
               "a stack says \"schema\": \"" + std::string(kSchema) + "\"");
   }
   Stack stack;
+  if (base != nullptr) stack = *base;
+  root.String("base", "");
   stack.name = root.String("name");
   stack.description = root.String("description");
   stack.provenance = static_cast<Provenance>(
       root.Choice("provenance", {"measured", "calibrated", "datasheet", "assumed"}));
   stack.source = root.String("source");
   for (const std::string& group : Groups()) {
+    const bool based = base != nullptr;
+    if (based && !root.Has(group)) continue;
     ObjectReader reader = root.Object(group);
     stack.sources[group] = reader.String("source");
     for (const Switch& of : Switches()) {
-      if (group == of.group) stack.*of.member = reader.Bool(of.key);
+      if (group == of.group && (!based || reader.Has(of.key)))
+        stack.*of.member = reader.Bool(of.key);
     }
     for (const Field& field : Fields()) {
-      if (group == field.group)
+      if (group == field.group && (!based || reader.Has(field.key)))
         stack.*field.member = reader.Number(field.key, field.low, field.high);
     }
-    if (group == "loss") ReadLoss(&reader, &stack);
+    if (group == "loss") ReadLoss(&reader, based, &stack);
+    if (group == "time" && (!based || reader.Has("attention_kernel")))
+      stack.attention_kernel =
+          static_cast<AttentionFamily>(reader.Choice("attention_kernel", AttentionFamilies()));
     if (group == "kept" && !stack.fused_attention && stack.score_bytes == 0) {
       reader.Fail(
           810, "score_bytes_per_score", "attention is not fused, yet its scores take no memory",
@@ -208,6 +236,8 @@ Json WriteStack(const Stack& stack) {
       Json& kernels = object.Set("kept_bytes_per_logit", Json::Object());
       for (const auto& [kernel, bytes] : stack.logit_bytes_of) kernels.Set(kernel, bytes);
     }
+    if (group == "time")
+      object.Set("attention_kernel", AttentionFamilyName(stack.attention_kernel));
     for (const Field& field : Fields()) {
       if (group == field.group) object.Set(field.key, stack.*field.member);
     }
@@ -224,9 +254,53 @@ double LogitBytes(const Stack& stack, const std::string& kernel, double tp) {
   return found->second;
 }
 
-double AttentionFactor(const Stack& stack, double compute_capability) {
-  const bool hopper = compute_capability >= 9 && compute_capability < 10;
-  return stack.attention_factor * (hopper ? stack.attention_factor_hopper : 1);
+// Families of attention kernels, against what the profiles' tables measured
+//
+// FlashAttention 1 keeps the scores on chip but rescales and writes its output once per block of keys, and its Triton
+// form has one warp layout for all head sizes. FlashAttention 2 splits over queries and leaves half of the tensor cores'
+// rate on Hopper, because it waits for each product; 3 (and cuDNN's) overlaps products, softmax and copies there.
+//
+//   Ampere, Ada: the tables are FlashAttention 2.        1: 1.35 at a head of 64, 1.7 at 128
+//   Hopper, Blackwell: the tables are 3 or cuDNN's.      2: 1.5, 1: 3.2
+//
+// Sources: Dao 2023 (arXiv:2307.08691, A100: version 1 reaches 0.5…0.75 of version 2) and Shah et al. 2024
+// (arXiv:2407.08608: version 3 is 1.5…2 times as fast as 2 on H100); the figures for 1 are the step-time study's, set on
+// the llm-foundry rows, and Blackwell's are Hopper's for want of better.
+static double FamilyFactor(AttentionFamily family, double compute_capability, int head_dim) {
+  const bool tables_are_3 = compute_capability >= 9 && compute_capability < 12;
+  switch (family) {
+    case AttentionFamily::kFlash1: {
+      if (tables_are_3) return 3.2;
+      const double share = (std::clamp(head_dim, 64, 128) - 64) / 64.0;
+      return 1.35 + share * (1.7 - 1.35);
+    }
+    case AttentionFamily::kFlash2:
+      return tables_are_3 ? 1.5 : 1;
+    case AttentionFamily::kUnfused:
+    case AttentionFamily::kFlash3:
+      return 1;
+  }
+  return 1;
+}
+
+double AttentionFactor(const Stack& stack, double compute_capability, int head_dim) {
+  return stack.attention_factor *
+         FamilyFactor(stack.attention_kernel, compute_capability, head_dim);
+}
+
+Stack LoadStack(const std::string& name_or_file, const std::string& data_root) {
+  const JsonDocument document = OpenStack(name_or_file, data_root);
+  const std::string base_name = BaseOfStack(document);
+  if (base_name.empty()) return ReadStack(document);
+  const JsonDocument base_document = OpenStack(base_name, data_root);
+  if (!BaseOfStack(base_document).empty()) {
+    ThrowInput(811,
+               "stack '" + name_or_file + "' changes '" + base_name +
+                   "', which itself changes another stack",
+               "name '" + BaseOfStack(base_document) + "' as its base, or write the stack out");
+  }
+  const Stack base = ReadStack(base_document);
+  return ReadStack(document, &base);
 }
 
 }  // namespace aurum

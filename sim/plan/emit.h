@@ -85,8 +85,14 @@ class StageEmitter {
                           double times = 1);
   enum class Part { kForward, kAgain, kBackward, kInputGradient, kWeightGradient };
   enum class Half { kFirst, kShared, kSecond, kAll };
-  Wave Compute(Cursor* at, OpKind kind, std::size_t index, Part part, Half half, double beside_s);
-  Work WorkOf(const Unit& unit, Part part, Half half, double beside_s) const;
+  // Seconds of collectives that run at the same time: tensor-parallel ones, and others.
+  struct Beside {
+    double tensor_s = 0, other_s = 0;
+    Beside With(double other) const { return {tensor_s, other_s + other}; }
+  };
+  Wave Compute(Cursor* at, OpKind kind, std::size_t index, Part part, Half half,
+               const Beside& beside);
+  Work WorkOf(const Unit& unit, Part part, Half half, const Beside& beside) const;
 
   // Passes.
   void Begin(Cursor* at);

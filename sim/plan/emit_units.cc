@@ -12,13 +12,13 @@ void StageEmitter::TensorParallel(Cursor* at, std::size_t index, bool collective
   const Unit& unit = at->chunk->units[index];
   const UnitCommunication& of = at->said->units[index];
   if (!collectives) {
-    kernels(0.0);
+    kernels(Beside{});
   } else if (s_.plan.overlap.tensor_parallel) {
     std::vector<Wave> sides;
-    double beside = 0;
+    Beside beside;
     for (const CommId comm : {of.tp_before, after ? of.tp_after : kNoComm}) {
       if (pricer_.Seconds(comm) <= 0) continue;
-      beside += pricer_.Seconds(comm);
+      beside.tensor_s += pricer_.Seconds(comm);
       sides.push_back(
           Communicate(*at, Lane::kTp, OpKind::kTpCollective, comm, static_cast<int>(unit.module)));
       Attach(at, sides.back());
@@ -27,7 +27,7 @@ void StageEmitter::TensorParallel(Cursor* at, std::size_t index, bool collective
     at->sides.insert(at->sides.end(), sides.begin(), sides.end());
   } else {
     ChainCommunication(at, Lane::kTp, OpKind::kTpCollective, of.tp_before, unit.module);
-    kernels(0.0);
+    kernels(Beside{});
     if (after) ChainCommunication(at, Lane::kTp, OpKind::kTpCollective, of.tp_after, unit.module);
   }
 }
@@ -46,7 +46,7 @@ void StageEmitter::Halves(Cursor* at, std::size_t index, OpKind kind, Part part,
     *end = wave;
   };
   TensorParallel(
-      at, index, unit.tp_collectives, last_collective || unit.has_second, [&](double beside) {
+      at, index, unit.tp_collectives, last_collective || unit.has_second, [&](Beside beside) {
         if (part == Part::kForward)
           ChainCommunication(at, Lane::kAlign, OpKind::kAlignment, of.features, unit.module);
         ChainCommunication(at, Lane::kCp, OpKind::kContextCollective, of.ulysses, unit.module);
@@ -56,18 +56,18 @@ void StageEmitter::Halves(Cursor* at, std::size_t index, OpKind kind, Part part,
                              static_cast<int>(unit.module));
           if (overlap.context_parallel) {
             Attach(at, ring);
-            beside += pricer_.Seconds(of.ring);
+            beside.other_s += pricer_.Seconds(of.ring);
           } else {
             Chain(at, ring);
             ring = {};
           }
         }
-        note(Compute(at, kind, index, part, Half::kFirst, beside_s + beside));
+        note(Compute(at, kind, index, part, Half::kFirst, beside.With(beside_s)));
         if (ring.Exists()) at->sides.push_back(ring);
         ChainCommunication(at, Lane::kCp, OpKind::kContextCollective, of.ulysses, unit.module);
       });
   if (!unit.has_second) return;
-  TensorParallel(at, index, unit.tp_collectives_second, last_collective, [&](double beside) {
+  TensorParallel(at, index, unit.tp_collectives_second, last_collective, [&](Beside beside) {
     const bool mixture = unit.shared.forward.Seconds() > 0;
     Wave dispatch;
     if (mixture && pricer_.Seconds(of.dispatch) > 0 && overlap.expert_parallel) {
@@ -77,7 +77,7 @@ void StageEmitter::Halves(Cursor* at, std::size_t index, OpKind kind, Part part,
     }
     if (mixture) {
       note(Compute(at, kind, index, part, Half::kShared,
-                   beside + (dispatch.Exists() ? pricer_.Seconds(of.dispatch) : 0)));
+                   beside.With(dispatch.Exists() ? pricer_.Seconds(of.dispatch) : 0)));
       if (dispatch.Exists()) {
         at->sides.push_back(dispatch);
       } else {
@@ -86,7 +86,7 @@ void StageEmitter::Halves(Cursor* at, std::size_t index, OpKind kind, Part part,
     }
     ChainCommunication(at, Lane::kExpertTp, OpKind::kExpertCollective, of.expert_gather,
                        unit.module);
-    note(Compute(at, kind, index, part, Half::kSecond, beside_s + beside));
+    note(Compute(at, kind, index, part, Half::kSecond, beside.With(beside_s)));
     ChainCommunication(at, Lane::kExpertTp, OpKind::kExpertCollective, of.expert_reduce,
                        unit.module);
     ChainCommunication(at, Lane::kEp, OpKind::kExpertCollective, of.combine, unit.module);
@@ -107,11 +107,11 @@ void StageEmitter::HalvesBackward(Cursor* at, std::size_t index, Part part, doub
     *end = wave;
   };
   if (unit.has_second) {
-    TensorParallel(at, index, unit.tp_collectives_second, true, [&](double beside) {
+    TensorParallel(at, index, unit.tp_collectives_second, true, [&](Beside beside) {
       ChainCommunication(at, Lane::kEp, OpKind::kExpertCollective, of.combine, unit.module);
       ChainCommunication(at, Lane::kExpertTp, OpKind::kExpertCollective, of.expert_gather,
                          unit.module);
-      note(Compute(at, OpKind::kBackward, index, part, Half::kSecond, beside_s + beside));
+      note(Compute(at, OpKind::kBackward, index, part, Half::kSecond, beside.With(beside_s)));
       ChainCommunication(at, Lane::kExpertTp, OpKind::kExpertCollective, of.expert_reduce,
                          unit.module);
       const bool mixture = unit.shared.forward.Seconds() > 0;
@@ -125,12 +125,12 @@ void StageEmitter::HalvesBackward(Cursor* at, std::size_t index, Part part, doub
       }
       if (mixture) {
         note(Compute(at, OpKind::kBackward, index, part, Half::kShared,
-                     beside + (dispatch.Exists() ? pricer_.Seconds(of.dispatch) : 0)));
+                     beside.With(dispatch.Exists() ? pricer_.Seconds(of.dispatch) : 0)));
       }
       if (dispatch.Exists()) at->sides.push_back(dispatch);
     });
   }
-  TensorParallel(at, index, unit.tp_collectives, true, [&](double beside) {
+  TensorParallel(at, index, unit.tp_collectives, true, [&](Beside beside) {
     ChainCommunication(at, Lane::kCp, OpKind::kContextCollective, of.ulysses, unit.module);
     Wave ring;
     if (pricer_.Seconds(of.ring_backward) > 0) {
@@ -138,13 +138,13 @@ void StageEmitter::HalvesBackward(Cursor* at, std::size_t index, Part part, doub
                          static_cast<int>(unit.module));
       if (overlap.context_parallel) {
         Attach(at, ring);
-        beside += pricer_.Seconds(of.ring_backward);
+        beside.other_s += pricer_.Seconds(of.ring_backward);
       } else {
         Chain(at, ring);
         ring = {};
       }
     }
-    note(Compute(at, OpKind::kBackward, index, part, Half::kFirst, beside_s + beside));
+    note(Compute(at, OpKind::kBackward, index, part, Half::kFirst, beside.With(beside_s)));
     if (ring.Exists()) at->sides.push_back(ring);
     ChainCommunication(at, Lane::kCp, OpKind::kContextCollective, of.ulysses, unit.module);
   });
@@ -267,7 +267,7 @@ void StageEmitter::WeightGradientUnit(Cursor* at, std::size_t index) {
     if (!unit.trained && unit.parameters.adapters <= 0) return;
     FlushReduce();  // of the unit before, or it would be forgotten
     const Wave wave = Compute(at, OpKind::kWeightGradient, index, Part::kWeightGradient, Half::kAll,
-                              BesideBackward(*at, index));
+                              Beside{0, BesideBackward(*at, index)});
     const double copies = unit.pieces;
     const MemoryKind kind = unit.logits ? MemoryKind::kLogits : MemoryKind::kActivations;
     Take(wave, true, MemoryKind::kWorkspace, unit, -unit.memory.RecomputedBytes() * copies,

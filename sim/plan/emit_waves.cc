@@ -74,7 +74,7 @@ void StageEmitter::ChainCommunication(Cursor* at, Lane lane, OpKind kind, CommId
   Chain(at, Communicate(*at, lane, kind, comm, static_cast<int>(module), times));
 }
 
-Work StageEmitter::WorkOf(const Unit& unit, Part part, Half half, double beside_s) const {
+Work StageEmitter::WorkOf(const Unit& unit, Part part, Half half, const Beside& beside) const {
   KernelCost cost;
   const auto add = [&](const PassCost& of) {
     switch (part) {
@@ -109,19 +109,20 @@ Work StageEmitter::WorkOf(const Unit& unit, Part part, Half half, double beside_
   Work work;
   work.seconds = cost.Seconds() * unit.pieces;
   work.flops = part == Part::kAgain ? 0 : cost.flops * unit.pieces;
-  work.slowed_s = s_.stack->overlap_slowdown * std::min(work.seconds, beside_s);
+  work.slowed_s = s_.stack->overlap_slowdown * std::min(work.seconds, beside.other_s) +
+                  s_.stack->tp_overlap_slowdown * std::min(work.seconds, beside.tensor_s);
   return work;
 }
 
-// `beside_s` of collectives run at the same time and slow it down.
+// What runs `beside` slows it down.
 Wave StageEmitter::Compute(Cursor* at, OpKind kind, std::size_t index, Part part, Half half,
-                           double beside_s) {
+                           const Beside& beside) {
   const Unit& unit = at->chunk->units[index];
   OpInfo info = Kind(kind, *at);
   info.module = static_cast<std::int16_t>(unit.module);
   info.head = unit.head;
   Wave wave;
-  const Work nominal = WorkOf(unit, part, half, beside_s);
+  const Work nominal = WorkOf(unit, part, half, beside);
   CheckClock(nominal.seconds + nominal.slowed_s);
   if (by_class_.empty() || at->pass.micro_batch < 0) {
     wave = waves_.AddKernel(stage_, Lane::kMain, info, std::array{nominal});
@@ -132,7 +133,7 @@ Wave StageEmitter::Compute(Cursor* at, OpKind kind, std::size_t index, Part part
       const bool bubbles = at->chunk == &units_.bubbles;
       const Chunk& chunk =
           bubbles ? mine.bubbles : mine.chunks[static_cast<std::size_t>(at->pass.chunk)];
-      each.push_back(WorkOf(chunk.units[index], part, half, beside_s));
+      each.push_back(WorkOf(chunk.units[index], part, half, beside));
     }
     wave = waves_.AddKernel(stage_, Lane::kMain, info, each);
   }

@@ -189,7 +189,7 @@ Plan ReadPlan(ObjectReader reader, const Model& model, const Cluster& cluster,
   plan.optimizer = static_cast<OptimizerKind>(
       reader.ChoiceOr("optimizer", 0, {"adam", "adam-8bit", "adam-4bit", "sgd"}));
   plan.attention = static_cast<AttentionKernel>(
-      reader.ChoiceOr("attention", 0, {"stack", "unfused", "flash2", "flash3"}));
+      reader.ChoiceOr("attention", 0, {"stack", "unfused", "flash1", "flash2", "flash3"}));
   plan.loss = reader.String("loss", "");
   if (auto adapter = reader.ObjectIf("adapter")) plan.adapter = ReadAdapter(*adapter);
   if (auto collectives = reader.ObjectIf("collectives")) ReadCollectives(*collectives, &plan);

@@ -45,7 +45,17 @@ InputCache::Entry<Profile> InputCache::GetProfile(const std::string& name) {
   return Get<Profile>(&profiles_, name, OpenProfile, ReadProfile);
 }
 InputCache::Entry<Stack> InputCache::GetStack(const std::string& name) {
-  return Get<Stack>(&stacks_, name, OpenStack, ReadStack);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = stacks_.find(name);
+    if (found != stacks_.end()) return found->second;
+  }
+  Stack stack = LoadStack(name, data_root_);
+  // The hash covers what a base brings.
+  const std::string hash = HashText(WriteStack(stack).Dump()).Hex();
+  const std::lock_guard lock(mutex_);
+  return stacks_.try_emplace(name, Entry<Stack>{std::make_shared<const Stack>(stack), hash})
+      .first->second;
 }
 
 void InputCache::AddModel(const std::string& name, const JsonDocument& document) {
@@ -54,13 +64,21 @@ void InputCache::AddModel(const std::string& name, const JsonDocument& document)
 void InputCache::AddCluster(const std::string& name, const JsonDocument& document) {
   Add<Cluster>(&clusters_, name, document, ReadCluster);
 }
+void InputCache::AddProfile(const std::string& name, const Profile& profile) {
+  const std::string hash = HashText(WriteProfile(profile).Dump()).Hex();
+  const std::lock_guard lock(mutex_);
+  profiles_[name] = {std::make_shared<const Profile>(profile), hash};
+}
+void InputCache::AddStack(const std::string& name, const Stack& stack) {
+  const std::string hash = HashText(WriteStack(stack).Dump()).Hex();
+  const std::lock_guard lock(mutex_);
+  stacks_[name] = {std::make_shared<const Stack>(stack), hash};
+}
 
 namespace {
 
 // Softmax and its input, without dropout (Korthikanti et al. 2022).
 constexpr double kUnfusedScoreBytes = 4;
-// FlashAttention 2 against the kernels that the tables measured on Hopper, in time (step-time study).
-constexpr double kFlash2OnHopper = 1.5;
 
 // An error about a name gets the place where the scenario names it.
 template <typename Action>
@@ -88,9 +106,22 @@ std::shared_ptr<const Stack> StackOfPlan(const Scenario& s, const ObjectReader& 
   stack->fused_attention = s.plan.attention != AttentionKernel::kUnfused;
   if (s.plan.attention == AttentionKernel::kUnfused && stack->score_bytes == 0)
     stack->score_bytes = kUnfusedScoreBytes;
-  if (s.plan.attention == AttentionKernel::kFlash2)
-    stack->attention_factor_hopper = kFlash2OnHopper;
-  if (s.plan.attention == AttentionKernel::kFlash3) stack->attention_factor_hopper = 1;
+  switch (s.plan.attention) {
+    case AttentionKernel::kStack:
+      break;
+    case AttentionKernel::kUnfused:
+      stack->attention_kernel = AttentionFamily::kUnfused;
+      break;
+    case AttentionKernel::kFlash1:
+      stack->attention_kernel = AttentionFamily::kFlash1;
+      break;
+    case AttentionKernel::kFlash2:
+      stack->attention_kernel = AttentionFamily::kFlash2;
+      break;
+    case AttentionKernel::kFlash3:
+      stack->attention_kernel = AttentionFamily::kFlash3;
+      break;
+  }
   return stack;
 }
 

@@ -72,6 +72,9 @@ class InputCache {
   // known keeps its entry, so that all who add the same document share it. Errors: as of the files.
   void AddModel(const std::string& name, const JsonDocument& document);
   void AddCluster(const std::string& name, const JsonDocument& document);
+  // These replace what had the name.
+  void AddStack(const std::string& name, const Stack& stack);
+  void AddProfile(const std::string& name, const Profile& profile);
   SampleFileCache* samples() { return &samples_; }
 
  private:

@@ -42,7 +42,7 @@ KernelCost Gemm(double m, double n, double k, const CostContext& c) {
   if (m <= 0 || n <= 0 || k <= 0) return cost;
   const DType type = MatrixType(c.precision);
   cost.gemm_s = c.profile->GemmSeconds(std::max(m, 1.0), std::max(n, 1.0), std::max(k, 1.0), type) *
-                c.flops_scale * (c.precision == Precision::kNvfp4 ? kNvfp4Time : 1);
+                c.flops_scale * c.stack->gemm_factor * (c.precision == Precision::kNvfp4 ? kNvfp4Time : 1);
   cost.flops = 2 * m * n * k * c.flops_scale;
   return cost;
 }
@@ -119,7 +119,7 @@ void AddGrouped(PassCost* pass, double routed, double experts, double in, double
   const auto group = [&](double m, double n, double k) {
     KernelCost one = Gemm(m, n, k, c);
     const double launch = c.profile->gemm.at(MatrixType(c.precision)).t0_s *
-                          c.profile->sustained_factor * c.flops_scale;
+                          c.profile->sustained_factor * c.flops_scale * c.stack->gemm_factor;
     one.gemm_s = std::max(one.gemm_s - launch, 0.0) * busy + launch;
     one.flops *= busy;
     return one;
@@ -189,10 +189,10 @@ void AddAttentionCore(PassCost* pass, const Attention& a, const Widths& w, const
     if (kv_tokens <= 0) continue;
     const double seen = sequences * heads * q_tokens * kv_tokens * (causal ? 0.5 : 1.0);
     const double flops = 2 * seen * (qk_dim + value_dim);
-    const double factor =
-        AttentionFactor(*c.stack, c.profile->device.compute_capability) * c.flops_scale;
     // The profile's kernels have one head dimension; mixed ones (MLA) cost as their mean.
     const int dim = (qk_dim + value_dim) / 2;
+    const double factor =
+        AttentionFactor(*c.stack, c.profile->device.compute_capability, dim) * c.flops_scale;
     forward.attention_s +=
         factor * c.profile->AttentionForwardSeconds(sequences, heads, kv_heads, q_tokens, kv_tokens,
                                                     dim, causal);

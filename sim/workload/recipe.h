@@ -65,6 +65,6 @@ std::string QuantisedBaseName(QuantisedBase base);  // "nf4", ...
 enum class ContextParallelKind { kRing, kUlysses };
 
 // Which kernel computes attention; kStack: what the stack brings.
-enum class AttentionKernel { kStack, kUnfused, kFlash2, kFlash3 };
+enum class AttentionKernel { kStack, kUnfused, kFlash1, kFlash2, kFlash3 };
 
 }  // namespace aurum

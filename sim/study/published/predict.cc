@@ -63,6 +63,14 @@ Prediction Walk(const Json& scenario, const Translation& t, InputCache* cache, L
 
 }  // namespace
 
+double PredictStepSeconds(const Translation& t, InputCache* cache) {
+  if (!t.model.IsNull()) cache->AddModel(t.model_name, ParseJson(t.model.Dump(2), t.model_name));
+  if (!t.cluster.IsNull())
+    cache->AddCluster(t.cluster_name, ParseJson(t.cluster.Dump(2), t.cluster_name));
+  const Scenario scenario = ReadScenario(ParseJson(t.scenario.Dump(2), "scenario"), cache);
+  return Simulate(Lower(scenario), Level::kAnalytic).StepSeconds();
+}
+
 PredictedRecord Predict(const RecordFacts& facts, const PublishedSources& sources,
                         const std::string& data_root, InputCache* cache, Level level) {
   PredictedRecord out;

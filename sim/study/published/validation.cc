@@ -11,18 +11,6 @@ namespace {
 
 constexpr double kGib = 1024.0 * 1024 * 1024;
 
-// Seconds of one step, from whichever figure the source prints. Tokens and samples per second need
-// the batch, which is a fact of the record, not of the measurement.
-std::optional<double> MeasuredStep(const RecordMeasured& m, const Translation& t) {
-  if (m.iteration_s && *m.iteration_s > 0) return m.iteration_s;
-  if (m.tokens_per_s_per_gpu && *m.tokens_per_s_per_gpu > 0 && t.samples_per_step > 0) {
-    return t.samples_per_step * t.tokens_per_sample / (*m.tokens_per_s_per_gpu * t.gpus);
-  }
-  if (m.samples_per_s && *m.samples_per_s > 0 && t.samples_per_step > 0)
-    return t.samples_per_step / *m.samples_per_s;
-  return std::nullopt;
-}
-
 bool HasTime(const RecordMeasured& m) {
   return m.iteration_s.value_or(0) > 0 || m.tokens_per_s_per_gpu.value_or(0) > 0 ||
          m.samples_per_s.value_or(0) > 0;
@@ -129,6 +117,16 @@ Json FitsJson(const std::vector<FitRow>& fits) {
 }
 
 }  // namespace
+
+std::optional<double> MeasuredStep(const RecordMeasured& m, const Translation& t) {
+  if (m.iteration_s && *m.iteration_s > 0) return m.iteration_s;
+  if (m.tokens_per_s_per_gpu && *m.tokens_per_s_per_gpu > 0 && t.samples_per_step > 0) {
+    return t.samples_per_step * t.tokens_per_sample / (*m.tokens_per_s_per_gpu * t.gpus);
+  }
+  if (m.samples_per_s && *m.samples_per_s > 0 && t.samples_per_step > 0)
+    return t.samples_per_step / *m.samples_per_s;
+  return std::nullopt;
+}
 
 PublishedReport Compare(const std::vector<Record>& records,
                         const std::vector<PredictedRecord>& predictions) {

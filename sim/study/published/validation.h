@@ -50,6 +50,11 @@ struct PublishedOptions {
   const std::atomic<bool>* stop = nullptr;
   std::function<void(std::size_t done, std::size_t total)> progress;  // on the calling thread
 };
+// Step seconds of a translation's nominal scenario alone. Errors: those of `aurum simulate`.
+double PredictStepSeconds(const Translation& translation, InputCache* cache);
+// Seconds of one step, from whichever figure was printed; tokens and samples per second need the
+// batch, which is a fact, not a measurement. Nothing where no time was measured.
+std::optional<double> MeasuredStep(const RecordMeasured& measured, const Translation& translation);
 // One prediction per record, in their order, whatever the number of threads.
 std::vector<PredictedRecord> PredictAll(const std::vector<Record>& records,
                                         const PublishedSources& sources,

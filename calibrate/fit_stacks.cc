@@ -1,0 +1,402 @@
+#include "calibrate/fit_stacks.h"
+
+#include <Eigen/Dense>
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "sim/core/diagnostic.h"
+#include "sim/study/published/score.h"
+#include "sim/study/published/to_scenario.h"
+#include "sim/study/published/validation.h"
+
+// Fitting a few physical constants of software stacks
+// ===================================================
+//
+// A stack has a dozen constants that no table tells: how much longer GEMMs, attention and memory-bound
+// kernels take in its step than alone, how well its collectives do, what overlap costs. Each moves a
+// step by a share that the simulator knows: so the simulator itself is the model, and its logarithm is
+// close to linear in the logarithms of the constants:
+//
+//   log t(θ) ≈ log t(θ₀) + J·(θ − θ₀),      J by one simulation per row and constant.
+//
+// Every constant is split in three: its value in a common set, what the device's rate group adds (GEMM
+// only: the sustained rate of training), and how far the stack strays from both:
+//
+//   θ = common + rate(device group) + stray(stack),     stray ~ N(0, deviation²).
+//
+// The normal prior is what makes twelve rows enough: a stack that says nothing about a constant keeps
+// the common one (ridge regression; Hoerl and Kennard 1970; as a hierarchy: Lindley and Smith 1972).
+// Rows that are near copies share a cluster and one unit of weight; a row far off counts by its
+// distance, not its square (Huber 1964). After each solve the constants move and J is taken again.
+//
+// Example. Kwai's 24 rows on H800: TP-heavy plans come out too fast, others right. The rows with tp = 4
+// have J(tp_overlap_slowdown) = 0.09, those with tp = 2 0.04; the solve raises it and leaves the GEMM
+// factor alone.
+//
+// How far off is it? Each cluster is left out in turn and the linear system solved without it; each
+// source likewise, with all that only it could say: its stack then keeps what other sources' rows of the
+// same stack say, or the common set. These are the errors that are told, and the stack's band is the
+// 90 % quantile of the first where it has constants of its own, of the second where it has none.
+//
+// A stack with fewer than 12 rows or 3 clusters gets no constants of its own: the study over public rows
+// found such fits worse than none.
+//
+// Cost: (constants + 1) simulations per row and round; a solve is O(unknowns³), some 150.
+
+namespace aurum {
+namespace {
+
+constexpr double kRowDeviation = 0.05;  // of one cluster, in logarithms
+constexpr double kHuber = 2;            // deviations up to which errors count squared
+constexpr double kStep = 0.05;          // of a constant, in logarithms, for J
+constexpr double kRateDeviation = 0.15;
+constexpr double kCommonDeviation = 0.25;
+constexpr int kLeastRows = 12;
+constexpr int kLeastClusters = 3;
+
+// Devices whose training rates have one cause.
+std::string RateGroup(const std::string& profile, bool narrow) {
+  std::string group = profile.substr(0, profile.find('-'));
+  if (group == "h200" || group == "h800" || group == "h20") group = "h100";
+  if (group == "a800") group = "a100";
+  if (group == "b300") group = "b200";
+  if (group == "gb300") group = "gb200";
+  return group + (narrow ? " narrow" : "");
+}
+
+struct Prepared {
+  StackFitRow row;
+  Translation translation;
+  double seconds = 0;         // at θ₀
+  std::vector<double> slope;  // by constant
+};
+
+template <typename Work>
+void Parallel(std::size_t count, int jobs, const Work& work) {
+  std::mutex mutex;
+  std::size_t next = 0;
+  std::exception_ptr failure;
+  std::vector<std::thread> threads;
+  const int n =
+      jobs > 0 ? jobs : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  for (int t = 0; t < n; ++t) {
+    threads.emplace_back([&] {
+      for (;;) {
+        std::size_t i = 0;
+        {
+          const std::lock_guard lock(mutex);
+          if (next >= count || failure != nullptr) return;
+          i = next++;
+        }
+        try {
+          work(i);
+        } catch (...) {
+          const std::lock_guard lock(mutex);
+          failure = std::current_exception();
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (failure != nullptr) std::rethrow_exception(failure);
+}
+
+class Fitter {
+ public:
+  Fitter(const std::vector<Record>& records, const PublishedSources& sources, std::string data_root,
+         const FitOptions& options)
+      : data_root_(std::move(data_root)), options_(options) {
+    Prepare(records, sources);
+  }
+
+  FitReport Run() {
+    for (int round = 0; round < options_.rounds; ++round) {
+      Linearise();
+      const Eigen::VectorXd x = Solve([](const Prepared&) { return true; });
+      Move(x);
+    }
+    Linearise();
+    return Report();
+  }
+
+ private:
+  void Prepare(const std::vector<Record>& records, const PublishedSources& sources) {
+    InputCache cache(data_root_);
+    for (const Record& record : records) {
+      Prepared p;
+      p.translation = ToScenario(record.facts, sources, data_root_);
+      if (!p.translation.skip.empty() || !p.translation.skip_time.empty()) continue;
+      const std::optional<double> measured = MeasuredStep(record.measured, p.translation);
+      if (!measured || p.translation.time_of_micro_batch) continue;
+      try {
+        p.seconds = PredictStepSeconds(p.translation, &cache);
+        const Scenario s =
+            ReadScenario(ParseJson(p.translation.scenario.Dump(2), "scenario"), &cache);
+        p.row.stack = s.stack->name;
+        p.row.profile = s.profile->name;
+        p.row.narrow = IsNarrow(s.plan.precision);
+        profiles_.try_emplace(s.profile->name, *s.profile);
+        if (!stacks_.contains(s.stack->name))
+          stacks_.emplace(s.stack->name, LoadStack(s.stack->name, data_root_));
+      } catch (const InputError&) {
+        continue;
+      }
+      p.row.id = record.facts.id;
+      p.row.source = record.facts.source;
+      p.row.cluster = record.facts.source + "|" + record.facts.cluster;
+      p.row.model = record.facts.model.name;
+      p.row.measured_s = *measured;
+      rows_.push_back(std::move(p));
+    }
+    // Unknowns.
+    for (const StackConstant& constant : StackConstants()) {
+      if (constant.member != &Stack::gemm_factor) common_[constant.key] = width_++;
+    }
+    std::map<std::string, std::set<std::string>> clusters;
+    std::map<std::string, int> count;
+    for (const Prepared& p : rows_) {
+      const std::string group = RateGroup(p.row.profile, p.row.narrow);
+      if (!rates_.contains(group)) {
+        rates_[group] = width_++;
+        rate_[group] = 0;
+      }
+      clusters[p.row.stack].insert(p.row.cluster);
+      ++count[p.row.stack];
+    }
+    for (const auto& [name, stack] : stacks_) {
+      if (count[name] < kLeastRows || static_cast<int>(clusters[name].size()) < kLeastClusters)
+        continue;
+      own_[name] = width_;
+      width_ += static_cast<int>(StackConstants().size());
+    }
+    std::map<std::string, int> of_cluster;
+    for (const Prepared& p : rows_) ++of_cluster[p.row.cluster];
+    for (const Prepared& p : rows_) weight_.push_back(1.0 / of_cluster[p.row.cluster]);
+    for (const auto& [name, stack] : stacks_) start_.emplace(name, stack);
+    for (const StackConstant& constant : StackConstants()) value_[constant.key] = 0;
+  }
+
+  // Stacks and profiles at the present constants, one of them moved.
+  void Fill(InputCache* cache, std::size_t moved, double by) const {
+    for (const auto& [name, stack] : stacks_) {
+      Stack s = stack;
+      if (moved < StackConstants().size()) {
+        double& value = s.*StackConstants()[moved].member;
+        value *= std::exp(by);
+      }
+      cache->AddStack(name, s);
+    }
+    for (const auto& [name, profile] : profiles_) {
+      Profile p = profile;
+      p.sustained_factor *=
+          std::exp(rate_.contains(RateGroup(name, false)) ? rate_.at(RateGroup(name, false)) : 0);
+      if (const auto narrow = rate_.find(RateGroup(name, true)); narrow != rate_.end()) {
+        for (auto& [type, model] : p.gemm) {
+          if (type == DType::kBf16 || type == DType::kFp16 || type == DType::kFp32) continue;
+          const double relative =
+              std::exp(narrow->second) * profile.sustained_factor / p.sustained_factor;
+          model.rate_flops /= relative;
+        }
+      }
+      cache->AddProfile(name, p);
+    }
+  }
+
+  void Linearise() {
+    const std::size_t n = StackConstants().size();
+    for (std::size_t c = 0; c <= n; ++c) {
+      InputCache cache(data_root_);
+      // Down, so that shares at their bound move too.
+      Fill(&cache, c < n ? c : n, -kStep);
+      Parallel(rows_.size(), options_.jobs, [&](std::size_t i) {
+        Prepared& p = rows_[i];
+        const double seconds = PredictStepSeconds(p.translation, &cache);
+        p.slope.resize(n);
+        if (c < n) {
+          p.slope[c] = std::log(seconds);
+        } else {
+          p.seconds = seconds;
+        }
+      });
+    }
+    for (Prepared& p : rows_)
+      for (double& slope : p.slope) slope = (std::log(p.seconds) - slope) / kStep;
+  }
+
+  // What a row sees of an unknown. Unknowns are absolute moves from where the files stand.
+  Eigen::VectorXd Seen(const Prepared& p) const {
+    Eigen::VectorXd a = Eigen::VectorXd::Zero(width_);
+    const auto own = own_.find(p.row.stack);
+    for (std::size_t c = 0; c < StackConstants().size(); ++c) {
+      const StackConstant& constant = StackConstants()[c];
+      if (constant.member == &Stack::gemm_factor) {
+        a[rates_.at(RateGroup(p.row.profile, p.row.narrow))] = p.slope[c];
+      } else {
+        a[common_.at(constant.key)] = p.slope[c];
+      }
+      if (own != own_.end()) a[own->second + static_cast<int>(c)] = p.slope[c];
+    }
+    return a;
+  }
+
+  // Where the stack's constants stand now, as unknowns: the moves made so far.
+  template <typename Kept>
+  Eigen::VectorXd Solve(const Kept& kept) const {
+    const Eigen::VectorXd at = Present();
+    Eigen::VectorXd x = at;
+    for (int pass = 0; pass < 8; ++pass) {  // reweighted for Huber's loss
+      Eigen::MatrixXd normal = Eigen::MatrixXd::Zero(width_, width_);
+      Eigen::VectorXd right = Eigen::VectorXd::Zero(width_);
+      for (std::size_t i = 0; i < rows_.size(); ++i) {
+        const Prepared& p = rows_[i];
+        if (!kept(p) || !Kernels(p)) continue;
+        const Eigen::VectorXd a = Seen(p);
+        const double base = std::log(p.row.measured_s / p.seconds) + a.dot(at);
+        const double residual = (base - a.dot(x)) / kRowDeviation;
+        const double huber = std::abs(residual) <= kHuber ? 1 : kHuber / std::abs(residual);
+        const double w = weight_[i] * huber / (kRowDeviation * kRowDeviation);
+        normal += w * a * a.transpose();
+        right += w * base * a;
+      }
+      for (int j = 0; j < width_; ++j) normal(j, j) += 1 / (Deviation(j) * Deviation(j));
+      x = normal.ldlt().solve(right);
+    }
+    return x;
+  }
+
+  // Rows that say something of kernels: not those where the host decides.
+  static bool Kernels(const Prepared& p) {
+    return std::abs(std::log(p.row.measured_s / p.seconds)) < 1.2;
+  }
+
+  double Deviation(int j) const {
+    for (const auto& [group, index] : rates_)
+      if (index == j) return kRateDeviation;
+    for (const auto& [key, index] : common_) {
+      if (index != j) continue;
+      for (const StackConstant& constant : StackConstants())
+        if (constant.key == key) return std::min(kCommonDeviation, 2 * constant.deviation);
+    }
+    for (const auto& [name, first] : own_) {
+      const int c = j - first;
+      if (c >= 0 && c < static_cast<int>(StackConstants().size()))
+        return StackConstants()[static_cast<std::size_t>(c)].deviation;
+    }
+    return kCommonDeviation;
+  }
+
+  Eigen::VectorXd Present() const {
+    return present_.size() == width_ ? present_ : Eigen::VectorXd::Zero(width_);
+  }
+
+  void Move(const Eigen::VectorXd& x) {
+    present_ = x;
+    for (const auto& [group, index] : rates_) rate_[group] = x[index];
+    for (auto& [name, stack] : stacks_) {
+      const auto own = own_.find(name);
+      for (std::size_t c = 0; c < StackConstants().size(); ++c) {
+        const StackConstant& constant = StackConstants()[c];
+        double move = constant.member == &Stack::gemm_factor ? 0 : x[common_.at(constant.key)];
+        if (own != own_.end()) move += x[own->second + static_cast<int>(c)];
+        stack.*constant.member =
+            std::min(start_.at(name).*constant.member * std::exp(move), constant.largest);
+      }
+    }
+  }
+
+  FitReport Report() {
+    FitReport report;
+    for (Prepared& p : rows_) {
+      p.row.predicted_s = p.seconds;
+      p.row.in_sample = p.row.cluster_out = p.row.source_out =
+          std::log(p.seconds / p.row.measured_s);
+    }
+    const Eigen::VectorXd at = Present();
+    std::set<std::string> clusters, sources;
+    for (const Prepared& p : rows_) {
+      clusters.insert(p.row.cluster);
+      sources.insert(p.row.source);
+    }
+    const auto leave = [&](const std::set<std::string>& names, std::string StackFitRow::*of,
+                           double StackFitRow::*where) {
+      const std::vector<std::string> list(names.begin(), names.end());
+      Parallel(list.size(), options_.jobs, [&](std::size_t i) {
+        const Eigen::VectorXd x = Solve([&](const Prepared& p) { return p.row.*of != list[i]; });
+        for (Prepared& p : rows_) {
+          if (p.row.*of != list[i]) continue;
+          p.row.*where = p.row.in_sample + Seen(p).dot(x - at);
+        }
+      });
+    };
+    leave(clusters, &StackFitRow::cluster, &StackFitRow::cluster_out);
+    leave(sources, &StackFitRow::source, &StackFitRow::source_out);
+    for (const Prepared& p : rows_) report.rows.push_back(p.row);
+    for (const auto& [name, stack] : stacks_) {
+      StackFit fit;
+      fit.name = name;
+      fit.stack = stack;
+      fit.own = own_.contains(name);
+      std::set<std::string> models, groups;
+      std::vector<double> errors, others;
+      for (const Prepared& p : rows_) {
+        if (p.row.stack != name) continue;
+        ++fit.rows;
+        models.insert(p.row.model);
+        groups.insert(p.row.cluster);
+        errors.push_back(std::abs(std::expm1(fit.own ? p.row.cluster_out : p.row.source_out)));
+      }
+      fit.clusters = static_cast<int>(groups.size());
+      fit.models = static_cast<int>(models.size());
+      double sum = 0;
+      for (const double e : errors) sum += e;
+      if (!errors.empty()) {
+        fit.cluster_out_mape = sum / static_cast<double>(errors.size());
+        fit.cluster_out_p90 = Quantile(errors, 0.9);
+      }
+      report.stacks.push_back(std::move(fit));
+    }
+    for (const auto& [group, move] : rate_) report.rates[group] = std::exp(move);
+    for (const auto& [key, index] : common_) report.common[key] = std::exp(at[index]);
+    return report;
+  }
+
+  std::string data_root_;
+  FitOptions options_;
+  std::vector<Prepared> rows_;
+  std::vector<double> weight_;
+  std::map<std::string, Stack> stacks_, start_;
+  std::map<std::string, Profile> profiles_;
+  std::map<std::string, int> common_, rates_, own_;  // first unknown of each
+  std::map<std::string, double> rate_, value_;
+  int width_ = 0;
+  Eigen::VectorXd present_;
+};
+
+}  // namespace
+
+const std::vector<StackConstant>& StackConstants() {
+  static const std::vector<StackConstant> constants = {
+      {"gemm_factor", &Stack::gemm_factor, 0.08, 20},
+      {"memory_bound_factor", &Stack::memory_bound_factor, 0.15, 20},
+      {"attention_factor", &Stack::attention_factor, 0.10, 20},
+      {"tp_communication_factor", &Stack::tp_communication_factor, 0.20, 20},
+      {"network_efficiency", &Stack::network_efficiency, 0.15, 1},
+      {"dp_overlap_share", &Stack::dp_overlap, 0.25, 1},
+      {"overlap_slowdown_share", &Stack::overlap_slowdown, 0.5, 2},
+      {"tp_overlap_slowdown_share", &Stack::tp_overlap_slowdown, 0.4, 2},
+      {"step_overhead_s", &Stack::step_overhead_s, 0.5, 100},
+      {"host_per_layer_s", &Stack::host_per_layer_s, 0.5, 10},
+  };
+  return constants;
+}
+
+FitReport FitStacks(const std::vector<Record>& records, const PublishedSources& sources,
+                    const std::string& data_root, const FitOptions& options) {
+  return Fitter(records, sources, data_root, options).Run();
+}
+
+}  // namespace aurum

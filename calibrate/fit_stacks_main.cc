@@ -1,0 +1,94 @@
+// aurum-fit-stacks RECORDS... : fits the constants of software stacks on published step times.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "calibrate/fit_stacks.h"
+#include "sim/core/diagnostic.h"
+#include "sim/core/json.h"
+#include "sim/study/published/score.h"
+
+namespace aurum {
+namespace {
+
+void Print(const FitReport& report, bool rows) {
+  struct Errors {
+    std::vector<double> in, cluster, source;
+    std::map<std::string, std::vector<double>> by_cluster;
+  };
+  std::map<std::string, Errors> by_source;
+  for (const StackFitRow& row : report.rows) {
+    for (const std::string& key : {row.source, std::string("~all")}) {
+      Errors& e = by_source[key];
+      e.in.push_back(std::abs(std::expm1(row.in_sample)));
+      e.cluster.push_back(std::abs(std::expm1(row.cluster_out)));
+      e.source.push_back(std::abs(std::expm1(row.source_out)));
+      e.by_cluster[row.cluster].push_back(e.cluster.back());
+    }
+    if (rows)
+      std::printf("%-60s %-22s %9.3f in %+6.1f cluster %+6.1f source %+6.1f\n", row.id.c_str(),
+                  row.stack.c_str(), row.measured_s, 100 * std::expm1(row.in_sample),
+                  100 * std::expm1(row.cluster_out), 100 * std::expm1(row.source_out));
+  }
+  const auto mean = [](const std::vector<double>& v) {
+    double sum = 0;
+    for (const double x : v) sum += x;
+    return v.empty() ? 0 : 100 * sum / static_cast<double>(v.size());
+  };
+  std::printf("%-28s %5s %8s  %8s %8s %8s %9s  %8s %8s\n", "source", "rows", "in", "cluster-out",
+              "median", "p90", "clusters", "source-out", "p90");
+  for (const auto& [source, e] : by_source) {
+    std::vector<double> means;
+    for (const auto& [name, v] : e.by_cluster) means.push_back(mean(v) / 100);
+    std::printf("%-28s %5zu %8.1f  %8.1f %8.1f %8.1f %9.1f  %8.1f %8.1f\n", source.c_str(),
+                e.in.size(), mean(e.in), mean(e.cluster), 100 * Quantile(e.cluster, 0.5),
+                100 * Quantile(e.cluster, 0.9), mean(means), mean(e.source),
+                100 * Quantile(e.source, 0.9));
+  }
+  std::printf("\nrates:");
+  for (const auto& [group, rate] : report.rates) std::printf(" %s %.3f", group.c_str(), rate);
+  std::printf("\ncommon:");
+  for (const auto& [key, value] : report.common) std::printf(" %s x%.3f", key.c_str(), value);
+  std::printf("\n\n%-24s %4s %4s %4s %4s %7s %7s", "stack", "rows", "clus", "mod", "own", "out",
+              "p90");
+  for (const StackConstant& c : StackConstants()) std::printf(" %.8s", c.key);
+  std::printf("\n");
+  for (const StackFit& fit : report.stacks) {
+    std::printf("%-24s %4d %4d %4d %4d %7.1f %7.1f", fit.name.c_str(), fit.rows, fit.clusters,
+                fit.models, fit.own ? 1 : 0, 100 * fit.cluster_out_mape, 100 * fit.cluster_out_p90);
+    for (const StackConstant& c : StackConstants()) std::printf(" %8.4g", fit.stack.*c.member);
+    std::printf("\n");
+  }
+}
+
+}  // namespace
+}  // namespace aurum
+
+int main(int argc, char** argv) {
+  using namespace aurum;
+  try {
+    std::vector<Record> records;
+    FitOptions options;
+    bool rows = false;
+    std::string write;
+    for (int i = 1; i < argc; ++i) {
+      if (std::strcmp(argv[i], "--rows") == 0) {
+        rows = true;
+      } else if (std::strcmp(argv[i], "--rounds") == 0 && i + 1 < argc) {
+        options.rounds = std::atoi(argv[++i]);
+      } else {
+        for (Record& record : ReadRecords(ReadJsonFile(argv[i]), nullptr))
+          records.push_back(std::move(record));
+      }
+    }
+    Print(FitStacks(records, OpenPublishedSources("."), ".", options), rows);
+  } catch (const InputError& error) {
+    std::fputs(FormatDiagnostic(error.diagnostic()).c_str(), stderr);
+    return static_cast<int>(error.exit_code());
+  }
+  return 0;
+}
