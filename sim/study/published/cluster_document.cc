@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <string>
+#include <system_error>
+#include <utility>
 
 #include "sim/core/hash.h"
 #include "sim/study/published/fields.h"
@@ -13,7 +16,13 @@
 namespace aurum {
 
 std::optional<Nics> ReadNics(const std::string& internode, std::int64_t gpus_per_node) {
-  const std::string text = Lower(internode);
+  std::string text = Lower(internode);
+  std::string printed = internode;
+  // "Storage: 2x …, Compute: 8x …": the compute network's.
+  if (const std::size_t compute = text.find("compute:"); compute != std::string::npos) {
+    text = text.substr(compute);
+    printed = printed.substr(compute);
+  }
   // The first "<count>x<rate>" whose rate is a rate; words may stand between.
   std::size_t at = 0;
   const auto number = [&](std::size_t from, std::size_t* end) -> std::optional<double> {
@@ -28,7 +37,7 @@ std::optional<Nics> ReadNics(const std::string& internode, std::int64_t gpus_per
   const auto unit = [&](std::size_t from) -> double {
     while (from < text.size() && text[from] == ' ') ++from;
     if (text.compare(from, 2, "gb") != 0) return 0;
-    return internode.compare(from, 4, "GB/s") == 0 ? 8 : 1;
+    return printed.compare(from, 4, "GB/s") == 0 ? 8 : 1;
   };
   for (; at < text.size(); ++at) {
     std::size_t end = at;
@@ -54,10 +63,50 @@ std::optional<Nics> ReadNics(const std::string& internode, std::int64_t gpus_per
     if (Contains(text, "per node"))
       return Nics{gpus_per_node, rate / static_cast<double>(gpus_per_node)};
   }
+  // "4x HDR200", "8x NDR InfiniBand": a count and a generation of InfiniBand (4 lanes).
+  const std::size_t times = text.find("x ");
+  if (times != std::string::npos && times > 0 &&
+      std::isdigit(static_cast<unsigned char>(text[times - 1])) != 0) {
+    std::size_t from = times;
+    while (from > 0 && std::isdigit(static_cast<unsigned char>(text[from - 1])) != 0) --from;
+    const std::int64_t count = FirstNumber(text, from).value_or(0);
+    for (const auto& [name, rate] : {std::pair{"xdr", 800.0},
+                                     {"ndr200", 200.0},
+                                     {"ndr", 400.0},
+                                     {"hdr100", 100.0},
+                                     {"hdr", 200.0},
+                                     {"edr", 100.0}}) {
+      if (text.find(name, times) != std::string::npos && count > 0) return Nics{count, rate};
+    }
+  }
   return std::nullopt;
 }
 
+std::string ProfileOf(const GpuReading& gpu, const std::string& data_root) {
+  for (const std::string& profile : gpu.profiles) {
+    std::error_code error;
+    if (std::filesystem::exists(data_root + "/calibrate/profiles/" + profile + ".json", error))
+      return profile;
+  }
+  return "";
+}
+
 namespace {
+
+// Whether the grammar of clusters has the key "power_limit_w" of a GPU.
+constexpr bool kClustersHavePowerLimits = false;
+
+void SetPowerLimit(const HardwareFacts& hardware, Json* gpu) {
+  if (kClustersHavePowerLimits && hardware.power_limit_w)
+    gpu->Set("power_limit_w", *hardware.power_limit_w);
+}
+
+// "PCIe 4.0", "PCIe4 x16, no P2P/NVLink"; not "NVLink + PCIe".
+bool OnlyPcie(const std::string& intranode) {
+  const std::string text = Lower(intranode);
+  if (!Contains(text, "pcie")) return false;
+  return !Contains(text, "nvlink") || Contains(text, "no nvlink") || Contains(text, "no p2p");
+}
 
 Json Number(std::int64_t value) { return Json(value); }
 
@@ -113,6 +162,17 @@ std::optional<Json> ClusterDocument(const HardwareFacts& hardware, const GpuRead
         .root;
   };
   Json base = open(family ? 8 : 1);  // of every family a whole number of nodes
+  if (OnlyPcie(hardware.intranode) && base.Find("node")->Find("nvlink") != nullptr &&
+      hardware.gpus_per_node.value_or(gpus) >= gpus) {
+    // Cards in slots instead of the family's baseboard.
+    Json cards = OpenCluster("1x4090", data_root).root;
+    cards.Set("gpu", *base.Find("gpu"));
+    Json* link = cards.Find("node")->Find("pcie");
+    link->Set("peer_to_peer", true);
+    if (const Json* pcie = base.Find("node")->Find("pcie"))
+      link->Set("gb_per_s_per_direction", *pcie->Find("gb_per_s_per_direction"));
+    base = std::move(cards);
+  }
   Json* node = base.Find("node");
   const std::int64_t family_gpus = node->Find("gpus")->AsInteger();
   std::int64_t per_node = hardware.gpus_per_node.value_or(std::min(gpus, family_gpus));
@@ -156,9 +216,12 @@ std::optional<Json> ClusterDocument(const HardwareFacts& hardware, const GpuRead
       }
       nics->Set("source", "the record: " + hardware.internode);
     } else {
+      if (gpu.nics > 0) count = gpu.nics;
+      if (gpu.nic_gbit_per_s > 0) rate = gpu.nic_gbit_per_s;
       count = std::min(count, per_node);
-      assumed->push_back("network not told: " + std::to_string(count) + " NICs a node as in " +
-                         gpu.cluster);
+      while (per_node % count != 0) --count;
+      assumed->push_back("network not told: " + std::to_string(count) + " NICs of " +
+                         Json(rate).Dump() + " Gbit/s a node");
     }
     if (per_node % count != 0) {
       *skip = std::to_string(count) + " NICs do not share out evenly to " +
@@ -174,14 +237,22 @@ std::optional<Json> ClusterDocument(const HardwareFacts& hardware, const GpuRead
 
   Json* spec = base.Find("gpu");
   if (!gpu.name.empty()) spec->Set("name", gpu.name);
-  if (!gpu.profile.empty()) spec->Set("profile", gpu.profile);
+  const std::string profile = ProfileOf(gpu, data_root);
+  if (!profile.empty()) spec->Set("profile", profile);
+  SetPowerLimit(hardware, spec);
   if (gpu.memory_gib > 0) spec->Set("memory_gib", gpu.memory_gib);
   if (Json* nvlink = node->Find("nvlink"); nvlink != nullptr && gpu.nvlinks > 0) {
     nvlink->Set("links_per_gpu", Number(gpu.nvlinks));
     if (nvlink->Find("switches")->AsInteger() > gpu.nvlinks)
       nvlink->Set("switches", Number(gpu.nvlinks));
   }
-  if (!gpu.assumed.empty()) assumed->push_back(gpu.assumed);
+  if (Json* pcie = node->Find("pcie"); pcie != nullptr) {
+    if (gpu.pcie_gb_per_s > 0) pcie->Set("gb_per_s_per_direction", gpu.pcie_gb_per_s);
+    if (gpu.peer_to_peer && pcie->Find("peer_to_peer") != nullptr)
+      pcie->Set("peer_to_peer", *gpu.peer_to_peer);
+  }
+  const bool own = gpu.profiles.size() > 1 && profile == gpu.profiles.front();
+  if (!gpu.assumed.empty() && !own) assumed->push_back(gpu.assumed);
   base.Set("nodes", Number(nodes));
   base.Set("provenance", "assumed");
   const std::string hash =

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/core/json.h"
 #include "sim/study/published/record.h"
@@ -47,6 +48,7 @@ class Row {
 std::string Lower(std::string text);
 bool Contains(std::string_view text, std::string_view part);
 // The first whole number in `text` at or after `from`, nothing if there is none.
+std::vector<std::string> SplitList(const std::string& text);  // at commas; empty parts left out
 std::optional<std::int64_t> FirstNumber(std::string_view text, std::size_t from = 0);
 
 // The three formats; record.cc dispatches.

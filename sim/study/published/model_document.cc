@@ -1,7 +1,12 @@
+#include <algorithm>
+#include <initializer_list>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "models/reader.h"
 #include "models/shape.h"
+#include "sim/study/published/fields.h"
 #include "sim/study/published/to_scenario.h"
 
 namespace aurum {
@@ -38,6 +43,10 @@ void Alternate(Model* model) {
     }
   }
   backbone = std::move(alternating);
+}
+
+void Remove(Json* object, std::string_view key) {
+  std::erase_if(object->members(), [&](const auto& member) { return member.first == key; });
 }
 
 Json Tower(const TowerFacts& tower, bool vision) {
@@ -100,6 +109,75 @@ Json TwoTowers(const ModelFacts& m) {
 }
 
 }  // namespace
+
+bool AddEncoder(const ModelFacts& model, Json* document) {
+  if (!model.encoder) return false;
+  TowerFacts tower = *model.encoder;
+  if (tower.layers < 1 || tower.width < 64 || tower.patch < 1 || tower.image < tower.patch)
+    return false;
+  if (tower.heads < 1) tower.heads = tower.width / 64;
+  if (tower.intermediate < 1) tower.intermediate = 4 * tower.width;
+  const std::int64_t side = tower.image / tower.patch;
+  Json vision = Tower(tower, true);
+  Remove(&vision, "output");
+  Json connector = Json::Object();
+  const std::int64_t hidden = *model.hidden;
+  connector.Set("name", "connector");
+  connector.Set("kind", "connector");
+  connector.Set("modality", "vision");
+  connector.Set("hidden_size", hidden);
+  const auto matrix = [](std::int64_t in, std::int64_t out) {
+    Json linear = Json::Object();
+    linear.Set("in_features", in);
+    linear.Set("out_features", out);
+    linear.Set("bias", true);
+    return linear;
+  };
+  connector.Set("output", Json::Array({matrix(tower.width, hidden), matrix(hidden, hidden)}));
+  Json modules = Json::Array({std::move(vision), std::move(connector)});
+  for (const Json& module : document->Find("modules")->items()) modules.Append(module);
+  document->Set("modules", std::move(modules));
+  Json image = Json::Object();
+  image.Set("rule", "fixed");
+  image.Set("image_size", tower.image);
+  image.Set("patch_size", tower.patch);
+  image.Set("class_tokens", std::int64_t{1});
+  image.Set("tokens_per_tile", model.visual_tokens.value_or(side * side));
+  document->Set("image", std::move(image));
+  return true;
+}
+
+std::string KindNotSimulated(const RecordFacts& facts) {
+  const ModelFacts& m = facts.model;
+  const std::string notes = Lower(facts.notes), task = Lower(facts.task);
+  const std::string words = Lower(m.blocks + " " + m.name);
+  const auto has = [](const std::string& text, std::initializer_list<const char*> parts) {
+    return std::any_of(parts.begin(), parts.end(),
+                       [&](const char* part) { return Contains(text, part); });
+  };
+  if (has(words, {"unet", "u-net", "cnn", "conv", "resnet", "resnext", "jasper", "quartznet"}))
+    return "convolutional network: the grammar of models has attention and dense layers alone";
+  if (has(words, {"zipformer", "conformer"}))
+    return "convolutions inside of its blocks: not in the grammar of models";
+  if (!m.layers && has(words, {"mamba", "nemotron_3", "nemotron 3", "nemotron-3", "nemotron3",
+                               "nemotron v3", "nemotron-h"}))
+    return "hybrid of state-space and attention layers: dimensions not told, not simulated";
+  if (has(task, {"grpo", "ppo", "(rl)"})) return "generation of answers inside of the step";
+  if (has(notes, {"distillation: student", "robot policy", "vla "}))
+    return "several networks in a step, or a policy head: not in the grammar of models";
+  const bool diffusion = has(notes, {"diffusion"});
+  if (diffusion && !m.joint_sequence) {
+    return m.layers ? "diffusion transformer: tokens of its latents and text are not told"
+                    : "diffusion model: dimensions of its blocks are not told";
+  }
+  if (m.audio && m.encoder_only)
+    return "speech encoder: its convolutions run at many times the rate of its tokens and are not "
+           "simulated";
+  if (has(notes, {"self-supervised", "student + teacher"}) ||
+      (m.encoder && Contains(words, "dino") && !m.vocabulary && m.reference.empty()))
+    return "student and teacher over crops of several sizes: not in the grammar of models";
+  return "";
+}
 
 Json ModelDocument(const ModelFacts& m, std::string* skip) {
   skip->clear();

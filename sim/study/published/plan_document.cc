@@ -1,6 +1,8 @@
 #include "sim/study/published/plan_document.h"
 
 #include <algorithm>
+#include <cctype>
+#include <numeric>
 #include <utility>
 
 #include "sim/study/published/fields.h"
@@ -47,6 +49,52 @@ Json ShardingOf(const PlanFacts& p, const PlanNumbers& n, Json* plan, std::strin
   return kStages[*p.zero];
 }
 
+// "selective: core_attn, moe_act", "core_attn, mlp": Megatron-LM's names of modules in a row. Nothing
+// where one of them is another word.
+std::optional<Json> RecomputeParts(const std::string& printed) {
+  static const std::pair<const char*, const char*> kParts[] = {{"core_attn", "attention"},
+                                                               {"attention", "attention"},
+                                                               {"attn", "attention"},
+                                                               {"layernorm", "norm"},
+                                                               {"norm", "norm"},
+                                                               {"gdn_norm_out", "norm"},
+                                                               {"moe_act", "activation"},
+                                                               {"act", "activation"},
+                                                               {"activation", "activation"},
+                                                               {"mlp", "mlp"},
+                                                               {"moe", "moe"},
+                                                               {"shared_experts", "mlp"},
+                                                               {"mla_up_proj", "up_projection"}};
+  std::string list = printed;
+  if (const std::size_t colon = list.find(':'); colon != std::string::npos)
+    list = list.substr(colon + 1);
+  Json parts = Json::Array();
+  std::string word;
+  const auto take = [&] {
+    if (word.empty()) return true;
+    const auto* found = std::find_if(std::begin(kParts), std::end(kParts),
+                                     [&](const auto& part) { return word == part.first; });
+    word.clear();
+    if (found == std::end(kParts)) return false;
+    for (const Json& part : parts.items())
+      if (part.AsString() == found->second) return true;
+    parts.Append(found->second);
+    return true;
+  };
+  for (const char c : list) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_') {
+      word += c;
+    } else if (!take()) {
+      return std::nullopt;
+    }
+  }
+  if (!take() || parts.items().empty()) return std::nullopt;
+  Json recompute = Json::Object();
+  recompute.Set("scope", "selective");
+  recompute.Set("parts", std::move(parts));
+  return recompute;
+}
+
 // "" = none; what the plan says in the words of its source → the grammar.
 std::optional<Json> RecomputeOf(const RecordFacts& f, const PublishedSources& sources,
                                 const PlanNumbers& n, std::string* skip) {
@@ -65,6 +113,7 @@ std::optional<Json> RecomputeOf(const RecordFacts& f, const PublishedSources& so
     }
     return plan;
   }
+  if (auto parts = RecomputeParts(printed)) return parts;
   *skip = "recompute '" + f.plan.recompute + "' is not described in sources.json";
   return std::nullopt;
 }
@@ -88,11 +137,7 @@ std::optional<Json> AdapterOf(const RecordFacts& f, std::vector<std::string>* as
     AddNote(assumed, "adapter targets not told: every matrix of a layer");
   }
   Json list = Json::Array();
-  for (std::size_t from = 0; from <= targets.size();) {
-    const std::size_t end = std::min(targets.find(',', from), targets.size());
-    list.Append(targets.substr(from, end - from));
-    from = end + 1;
-  }
+  for (const std::string& target : SplitList(targets)) list.Append(target);
   adapter.Set("targets", std::move(list));
   if (f.plan.dropout) adapter.Set("dropout", *f.plan.dropout);
   const std::string printed = Lower(f.precision);
@@ -197,7 +242,8 @@ std::string CountPlan(const RecordFacts& f, PlanNumbers* n, std::vector<std::str
 }
 
 Json PlanDocument(const RecordFacts& f, const PublishedSources& sources, const PlanNumbers& n,
-                  const ModelReading* named, std::vector<std::string>* assumed, std::string* skip) {
+                  const std::vector<std::string>& modules, std::vector<std::string>* assumed,
+                  std::string* skip) {
   const PlanFacts& p = f.plan;
   Json plan = Json::Object();
   plan.Set("micro_batch_size", n.micro_batch);
@@ -227,8 +273,12 @@ Json PlanDocument(const RecordFacts& f, const PublishedSources& sources, const P
     overlap.Set("tensor_parallel", *p.tensor_parallel_overlap);
   if (p.gather_overlap) overlap.Set("parameter_gather", *p.gather_overlap);
   if (!overlap.members().empty()) plan.Set("overlap", std::move(overlap));
-  if (!p.frozen.empty() && named != nullptr && !named->catalogue.empty())
-    plan.Set("frozen", Json::Array({Json(p.frozen)}));
+  Json frozen = Json::Array();
+  for (const std::string& module : SplitList(p.frozen)) {
+    const bool known = std::find(modules.begin(), modules.end(), module) != modules.end();
+    if (known && (module != "backbone" || plan.Find("adapter") == nullptr)) frozen.Append(module);
+  }
+  if (!frozen.items().empty()) plan.Set("frozen", std::move(frozen));
 
   Json backbone = Json::Object();
   backbone.Set("tp", n.tp);
@@ -240,7 +290,13 @@ Json PlanDocument(const RecordFacts& f, const PublishedSources& sources, const P
     backbone.Set("pp", n.pp);
     if (n.vpp > 1) backbone.Set("vpp", n.vpp);
     const std::int64_t positions = n.pp * n.vpp;
-    if (f.model.layers && *f.model.layers % positions != 0) {
+    const std::vector<std::int64_t>& told = p.layers_per_stage;
+    if (static_cast<std::int64_t>(told.size()) == positions && f.model.layers &&
+        std::accumulate(told.begin(), told.end(), std::int64_t{0}) == *f.model.layers) {
+      Json list = Json::Array();
+      for (const std::int64_t layers : told) list.Append(layers);
+      backbone.Set("layers_per_stage", std::move(list));
+    } else if (f.model.layers && *f.model.layers % positions != 0) {
       if (*f.model.layers < positions) {
         *skip = "fewer layers than pipeline chunks";
         return {};
@@ -258,27 +314,22 @@ Json PlanDocument(const RecordFacts& f, const PublishedSources& sources, const P
   return plan;
 }
 
-Json WorkloadDocument(const RecordFacts& f, const PlanNumbers& n, const ModelReading* named,
+Json WorkloadDocument(const RecordFacts& f, const PlanNumbers& n, const MediaFacts& media,
                       std::string* skip) {
   Json workload = Json::Object();
   workload.Set("task", "train");
   workload.Set("global_batch_size", n.global_batch);
-  std::int64_t text = *f.model.sequence;
-  const auto picture = [&](std::int64_t width, std::int64_t height) {
-    Json image = Json::Object();
-    image.Set("width", width);
-    image.Set("height", height);
-    image.Set("count", std::int64_t{1});
-    workload.Set("images", Json::Array({std::move(image)}));
-  };
-  if (f.model.TwoTowers()) picture(f.model.vision_tower->image, f.model.vision_tower->image);
-  if (named != nullptr && named->image_width > 0) {
-    text -= named->visual_tokens;
+  const std::int64_t text = *f.model.sequence - media.images * media.visual_tokens;
+  if (media.images > 0) {
     if (text < 1) {
       *skip = "the sample is shorter than its image";
       return {};
     }
-    picture(named->image_width, named->image_height);
+    Json image = Json::Object();
+    image.Set("width", media.width);
+    image.Set("height", media.height);
+    image.Set("count", media.images);
+    workload.Set("images", Json::Array({std::move(image)}));
   }
   workload.Set("text_tokens", text);
   return workload;

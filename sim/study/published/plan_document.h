@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/core/json.h"
+#include "sim/study/published/media.h"
 #include "sim/study/published/record.h"
 #include "sim/study/published/sources.h"
 
@@ -27,12 +28,12 @@ void AddNote(std::vector<std::string>* notes, std::string note);
 std::string CountPlan(const RecordFacts& facts, PlanNumbers* numbers,
                       std::vector<std::string>* assumed);
 
-// `named`: the known model that the record names, if it does.
+// `modules`: names of the model's encoders and connectors, which a plan may freeze.
 Json PlanDocument(const RecordFacts& facts, const PublishedSources& sources,
-                  const PlanNumbers& numbers, const ModelReading* named,
+                  const PlanNumbers& numbers, const std::vector<std::string>& modules,
                   std::vector<std::string>* assumed, std::string* skip);
 // facts.model.sequence must be told.
-Json WorkloadDocument(const RecordFacts& facts, const PlanNumbers& numbers,
-                      const ModelReading* named, std::string* skip);
+Json WorkloadDocument(const RecordFacts& facts, const PlanNumbers& numbers, const MediaFacts& media,
+                      std::string* skip);
 
 }  // namespace aurum

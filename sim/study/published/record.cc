@@ -1,5 +1,6 @@
 #include "sim/study/published/record.h"
 
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -74,6 +75,47 @@ void ReadJointSequence(const Row& row, ModelFacts* model) {
   model->sequence = *media + *text;
 }
 
+// What is told of the encoder and the images of a language model with one. `vision` may be a text
+// where a row only says that there is one.
+void ReadVision(const Row& row, ModelFacts* model) {
+  const auto image = [&](const Row& from) {
+    if (!model->image_width) model->image_width = from.Whole("width");
+    if (!model->image_height) model->image_height = from.Whole("height");
+    if (!model->images) model->images = from.Whole("images_per_sample");
+    if (!model->max_pixels) model->max_pixels = from.Whole("max_pixels");
+  };
+  if (const auto own = row.Object("image")) image(*own);
+  const auto vision = row.Object("vision");
+  if (!vision) return;
+  if (const auto inner = vision->Object("image")) image(*inner);
+  if (!model->max_pixels) model->max_pixels = vision->Whole("max_pixels");
+  model->visual_tokens = vision->Whole("tokens_out");
+  TowerFacts tower;
+  const auto whole = [&](const char* key) {
+    return static_cast<std::int64_t>(vision->Figure(key).value_or(0));
+  };
+  tower.layers = whole("layers");
+  tower.width = whole("width");
+  tower.heads = whole("heads");
+  tower.intermediate = whole("mlp");
+  tower.patch = whole("patch");
+  tower.image = whole("image");
+  model->encoder = tower;
+}
+
+// {"language": true, "vision": true, "projector": false}
+std::string ReadFrozen(const Row& row) {
+  const auto frozen = row.Object("frozen");
+  if (!frozen) return "";
+  std::string modules;
+  for (const auto& [key, module] :
+       {std::pair{"vision", "vision"}, {"projector", "connector"}, {"language", "backbone"}}) {
+    if (frozen->Bool(key).value_or(false))
+      modules += (modules.empty() ? "" : ",") + std::string(module);
+  }
+  return modules;
+}
+
 std::optional<TowerFacts> ReadTower(const std::optional<Row>& row) {
   if (!row || !row->Whole("layers") || !row->Whole("width") || !row->Whole("heads"))
     return std::nullopt;
@@ -82,16 +124,26 @@ std::optional<TowerFacts> ReadTower(const std::optional<Row>& row) {
   tower.width = *row->Whole("width");
   tower.heads = *row->Whole("heads");
   tower.intermediate = row->Whole("mlp").value_or(4 * tower.width);
-  tower.patch = row->Whole("patch").value_or(0);
-  tower.image = row->Whole("image").value_or(0);
-  tower.context = row->Whole("context").value_or(0);
+  const auto whole = [&](const char* key) {
+    return static_cast<std::int64_t>(row->Figure(key).value_or(0));
+  };
+  tower.patch = whole("patch");
+  tower.image = whole("image");
+  tower.context = whole("context");
   return tower;
 }
 
 // Two towers that never join: a picture's and a text's.
 void ReadTowers(const Row& row, ModelFacts* model) {
-  const auto vision = ReadTower(row.Object("vision"));
-  const auto text = ReadTower(row.Object("text"));
+  auto vision = ReadTower(row.Object("vision"));
+  auto text = ReadTower(row.Object("text"));
+  if (!text && row.Object("vision")) text = ReadTower(row.Object("vision")->Object("text"));
+  // A side in patches follows from the tokens: 50 are 7 x 7 and a class token.
+  if (vision && vision->image == 0 && vision->patch > 0) {
+    const auto tokens = row.Object("vision")->Whole("tokens").value_or(0);
+    const auto side = static_cast<std::int64_t>(std::sqrt(static_cast<double>(tokens)));
+    vision->image = side * vision->patch;
+  }
   if (!vision || !text || vision->patch < 1 || vision->image < vision->patch || text->context < 1)
     return;
   model->vision_tower = vision;
@@ -123,7 +175,10 @@ ModelFacts ReadModelFacts(const Row& row) {
   if (const auto moe = row.Object("moe")) model.moe = ReadMoe(*moe);
   if (const auto latent = row.Object("mla")) model.latent = ReadLatent(*latent);
   model.vision = row.Has("vision");
+  ReadVision(row, &model);
   model.encoder_only = row.Has("blocks") || row.Has("audio");
+  model.blocks = row.Text("blocks");
+  model.audio = row.Has("audio");
   if (const auto billions = row.Figure("params_b")) model.about_parameters = *billions * 1e9;
   ReadJointSequence(row, &model);
   ReadTowers(row, &model);
@@ -204,10 +259,15 @@ Record ReadTrainingRow(const Row& row) {
   if (const auto model = row.Object("model")) facts.model = ReadModelFacts(*model);
   if (const auto hardware = row.Object("hardware")) facts.hardware = ReadHardwareFacts(*hardware);
   if (const auto plan = row.Object("plan")) facts.plan = ReadPlanFacts(*plan);
+  if (const auto model = row.Object("model")) facts.plan.frozen = ReadFrozen(*model);
+  facts.notes = row.Text("notes");
+  facts.framework = row.Text("framework");
+  facts.citation = row.Text("source");
   if (Contains(facts.id, "asynctp") || Contains(facts.id, "async-tp"))
     facts.plan.tensor_parallel_overlap = true;
   if (Contains(facts.id, "adamw8")) facts.plan.optimizer = "8-bit";
   if (Contains(Lower(facts.task), "lora")) facts.plan.adapter_rank = RankIn(facts.id);
+  ReadNotes(&facts);
 
   RecordMeasured& measured = record.measured;
   if (const auto seen = row.Object("measured")) {

@@ -58,12 +58,21 @@ struct ModelFacts {
   bool TwoTowers() const { return vision_tower.has_value() && text_tower.has_value(); }
   std::optional<double> about_parameters;  // "11.9" billion, as printed
   bool encoder_only = false;               // no language model with these dimensions
+  std::string blocks;                      // what it is made of, in words: "SD v2 UNet 865M"
+  bool audio = false;                      // reads sound
+  std::optional<TowerFacts> encoder;       // what is told of the vision encoder of a language model
+  // Of the one image size of all samples; max_pixels bounds images of natural sizes from above.
+  std::optional<std::int64_t> image_width, image_height, images, max_pixels;
+  std::optional<std::int64_t> visual_tokens;  // of one image, in the language model
+  // `sequence` is a limit that shorter samples do not fill ("max length 2048", natural lengths).
+  bool sequence_is_limit = false;
 };
 
 struct HardwareFacts {
   std::string gpu;  // as printed
   std::string intranode, internode;
   std::optional<std::int64_t> gpus, gpus_per_node;
+  std::optional<double> power_limit_w;  // of one GPU, where the record tells it
 };
 
 struct PlanFacts {
@@ -79,6 +88,7 @@ struct PlanFacts {
   std::vector<std::int64_t> layers_per_stage;
   std::string schedule, sharding, recompute, offload;  // as printed
   std::string attention;                               // "", "flash", "unfused"
+  std::optional<bool> compiled;                        // torch.compile
   std::string loss;             // "", "plain", "fused", "chunked", "liger": the loss kernel
   std::string optimizer;        // as printed
   std::string adapter_targets;  // comma-separated names of the grammar
@@ -93,6 +103,10 @@ struct RecordFacts {
   std::string set;      // rows of one comparison share it
   std::string task;     // "pretrain", "lora", …
   std::string precision, software, quality;
+  std::string memory_counts;  // "allocated", "reserved", "device", where the notes tell it
+  std::string framework, citation, notes;  // as printed; ReadNotes() reads them
+  // Of the software, 100 · major + minor: 2606 of "26.06.01", "container nemo:26.06".
+  std::optional<int> version;
   std::vector<std::string> flags;  // why the row is suspect
   bool multimodal = false;
   ModelFacts model;
@@ -118,6 +132,12 @@ struct Record {
   RecordFacts facts;
   RecordMeasured measured;
 };
+
+// The first "NN.NN" of a text that is a release of NVIDIA's kind, as 100 · major + minor.
+std::optional<int> ReleaseIn(const std::string& text);
+// Facts that a record tells in words: in its notes, its task or the printed name of its GPU. The
+// phrases are listed in record_notes.cc. A fact that a field tells stays.
+void ReadNotes(RecordFacts* facts);
 
 // Reads a file of published measurements: an array of one of three formats, told apart by what the
 // rows have.

@@ -1,6 +1,8 @@
 #include "sim/study/published/sources.h"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 
 #include "sim/core/hash.h"
 #include "sim/core/object_reader.h"
@@ -119,8 +121,23 @@ bool SetFact(const std::string& fact, const Json& value, RecordFacts* facts) {
   FailFact(fact, "");
 }
 
+namespace {
+
+bool ContainsAny(const std::string& text, const std::vector<std::string>& parts) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](const std::string& part) { return Contains(text, part); });
+}
+
+bool Sharded(const PlanFacts& plan) {
+  const std::string printed = Lower(plan.sharding);
+  return plan.zero.value_or(0) >= 2 ||
+         (!printed.empty() && !printed.starts_with("no") && printed != "/" && printed != "false");
+}
+
+}  // namespace
+
 bool SourceReading::Matches(const RecordFacts& facts) const {
-  if (source != facts.source) return false;
+  if (source != "*" && source != facts.source) return false;
   if (!facts.id.starts_with(id_prefix)) return false;
   if (!id_contains.empty() && !Contains(facts.id, id_contains)) return false;
   if (!task_contains.empty() && !Contains(Lower(facts.task), task_contains)) return false;
@@ -128,7 +145,18 @@ bool SourceReading::Matches(const RecordFacts& facts) const {
   if (!loss.empty() && loss != facts.plan.loss) return false;
   if (single_gpu && *single_gpu != (facts.hardware.gpus == 1)) return false;
   if (dropout && dropout != facts.plan.dropout) return false;
-  if (sharded && *sharded != (facts.plan.zero.value_or(0) >= 2)) return false;
+  if (sharded && *sharded != Sharded(facts.plan)) return false;
+  if (model_parallel &&
+      *model_parallel != (facts.plan.tp.value_or(1) > 1 || facts.plan.pp.value_or(1) > 1))
+    return false;
+  if (!gpu_contains.empty() && !ContainsAny(Lower(facts.hardware.gpu), gpu_contains)) return false;
+  if (!text_contains.empty() &&
+      !ContainsAny(Lower(facts.source + "; " + facts.software + "; " + facts.framework + "; " +
+                         facts.citation + "; " + facts.notes),
+                   text_contains))
+    return false;
+  if (version_from > 0 && facts.version.value_or(0) < version_from) return false;
+  if (version_to > 0 && (!facts.version || *facts.version > version_to)) return false;
   return true;
 }
 
@@ -138,17 +166,62 @@ const SourceReading* PublishedSources::FindSource(const RecordFacts& facts) cons
   return nullptr;
 }
 
-const GpuReading* PublishedSources::FindGpu(std::string_view printed) const {
-  const GpuReading* best = nullptr;
-  for (const GpuReading& gpu : gpus) {
-    if (!printed.starts_with(gpu.prefix)) continue;
-    if (best == nullptr || gpu.prefix.size() > best->prefix.size()) best = &gpu;
+const FlagReading* PublishedSources::FindFlag(std::string_view printed) const {
+  const std::string flag = Lower(std::string(printed));
+  const FlagReading* best = nullptr;
+  for (const FlagReading& reading : flags) {
+    if (!Contains(flag, reading.contains)) continue;
+    if (best == nullptr || reading.contains.size() > best->contains.size()) best = &reading;
   }
   return best;
 }
 
+std::string PlainGpuName(std::string_view printed) {
+  std::string out;
+  char before = ' ';
+  for (const char c : Lower(std::string(printed))) {
+    const bool letter = std::isalpha(static_cast<unsigned char>(c)) != 0;
+    const bool digit = std::isdigit(static_cast<unsigned char>(c)) != 0;
+    const char kept = letter || digit ? c : ' ';
+    if (kept == ' ' && before == ' ') continue;
+    out += before = kept;
+    for (const std::string_view word : {"nvidia ", "geforce ", "tesla "})
+      if (out == word) out.clear(), before = ' ';
+    if (out == "rtx" && kept == 'x') out += before = ' ';  // "RTX4090"
+  }
+  while (!out.empty() && out.back() == ' ') out.pop_back();
+  return out;
+}
+
+const GpuReading* PublishedSources::FindGpu(std::string_view printed) const {
+  const std::string name = PlainGpuName(printed);
+  const GpuReading* best = nullptr;
+  std::size_t length = 0;
+  for (const GpuReading& gpu : gpus) {
+    for (const std::string& prefix : gpu.prefixes) {
+      if (prefix.size() <= length || !name.starts_with(prefix)) continue;
+      if (name.size() > prefix.size() && name[prefix.size()] != ' ') continue;
+      best = &gpu;
+      length = prefix.size();
+    }
+  }
+  return best;
+}
+
+namespace {
+
+// Lower case, every blank and underscore a hyphen.
+std::string PlainModelName(std::string_view printed) {
+  std::string name = Lower(std::string(printed));
+  for (char& c : name)
+    if (c == ' ' || c == '_') c = '-';
+  return name;
+}
+
+}  // namespace
+
 const ModelReading* PublishedSources::FindModel(std::string_view printed) const {
-  const std::string name = Lower(std::string(printed));
+  const std::string name = PlainModelName(printed);
   const ModelReading* best = nullptr;
   std::size_t length = 0;
   for (const ModelReading& model : models) {
@@ -163,6 +236,28 @@ const ModelReading* PublishedSources::FindModel(std::string_view printed) const 
 
 namespace {
 
+// "26.06" → 2606; 0 where the key is not there.
+int ReadVersion(ObjectReader* reader, const char* key) {
+  const std::string text = reader->String(key, "");
+  if (text.empty()) return 0;
+  const std::size_t point = text.find('.');
+  const auto major = FirstNumber(text);
+  const auto minor = point == std::string::npos ? std::nullopt : FirstNumber(text, point);
+  if (!major || !minor || *major > 99 || *minor > 99)
+    reader->Fail(108, key, "'" + text + "' is not a release", "write \"26.06\": year and month");
+  return static_cast<int>(100 * *major + *minor);
+}
+
+FlagReading ReadFlag(ObjectReader* reader) {
+  FlagReading out;
+  out.contains = Lower(reader->String("contains"));
+  out.spoils = static_cast<FlagReading::Spoils>(
+      reader->Choice("spoils", {"nothing", "time", "memory", "everything"}));
+  out.why = reader->String("why");
+  reader->Finish();
+  return out;
+}
+
 SourceReading ReadSource(ObjectReader* reader) {
   SourceReading out;
   out.source = reader->String("source");
@@ -176,6 +271,17 @@ SourceReading ReadSource(ObjectReader* reader) {
     out.loss = when->String("loss", "");
     if (when->Has("single_gpu")) out.single_gpu = when->Bool("single_gpu");
     if (when->Has("sharded")) out.sharded = when->Bool("sharded");
+    if (when->Has("model_parallel")) out.model_parallel = when->Bool("model_parallel");
+    const auto parts = [&](const char* key) {
+      std::vector<std::string> lower;
+      if (!when->Has(key)) return lower;
+      for (const std::string& part : when->Strings(key)) lower.push_back(Lower(part));
+      return lower;
+    };
+    out.text_contains = parts("text_contains");
+    out.gpu_contains = parts("gpu_contains");
+    out.version_from = ReadVersion(&*when, "version_from");
+    out.version_to = ReadVersion(&*when, "version_to");
     when->Finish();
   }
   out.skip = reader->String("skip", "");
@@ -228,10 +334,15 @@ SourceReading ReadSource(ObjectReader* reader) {
 
 GpuReading ReadGpu(ObjectReader* reader) {
   GpuReading out;
-  out.prefix = reader->String("printed");
+  for (const std::string& printed : reader->Strings("printed"))
+    out.prefixes.push_back(PlainGpuName(printed));
   out.cluster = reader->String("cluster");
   out.name = reader->String("name", "");
-  out.profile = reader->String("profile", "");
+  if (reader->Has("profiles")) out.profiles = reader->Strings("profiles");
+  out.pcie_gb_per_s = reader->NumberOr("pcie_gb_per_s", 0, 0, 1e4);
+  if (reader->Has("peer_to_peer")) out.peer_to_peer = reader->Bool("peer_to_peer");
+  out.nics = reader->IntegerOr("nics", 0, 0, 256);
+  out.nic_gbit_per_s = reader->NumberOr("nic_gbit_per_s", 0, 0, 1e5);
   out.memory_gib = reader->NumberOr("memory_gib", 0, 0, 1e4);
   out.nvlinks = static_cast<int>(reader->IntegerOr("nvlinks", 0, 0, 256));
   out.domain_nodes = static_cast<int>(reader->IntegerOr("domain_nodes", 0, 0, 1024));
@@ -244,7 +355,8 @@ GpuReading ReadGpu(ObjectReader* reader) {
 
 ModelReading ReadNamedModel(ObjectReader* reader) {
   ModelReading out;
-  for (const std::string& name : reader->Strings("names")) out.names.push_back(Lower(name));
+  for (const std::string& name : reader->Strings("names"))
+    out.names.push_back(PlainModelName(name));
   out.catalogue = reader->String("catalogue", "");
   if (auto shape = reader->ObjectIf("shape")) {
     ModelFacts& m = out.facts;
@@ -294,6 +406,7 @@ PublishedSources ReadPublishedSources(const JsonDocument& document) {
   reader.String("description", "");
   PublishedSources out;
   for (const char* key : {"sources", "gpus", "models", "recompute", "precision"}) reader.Value(key);
+  for (ObjectReader& item : reader.Objects("flags")) out.flags.push_back(ReadFlag(&item));
   for (ObjectReader& item : reader.Objects("sources")) out.sources.push_back(ReadSource(&item));
   for (ObjectReader& item : reader.Objects("gpus")) out.gpus.push_back(ReadGpu(&item));
   for (ObjectReader& item : reader.Objects("models")) out.models.push_back(ReadNamedModel(&item));

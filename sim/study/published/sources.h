@@ -37,12 +37,23 @@ struct Ends {
   std::vector<Json> values;
 };
 
+// What a flag of a record spoils, by a part of its words.
+struct FlagReading {
+  std::string contains;  // lower case
+  enum class Spoils { kNothing, kTime, kMemory, kEverything } spoils = Spoils::kEverything;
+  std::string why;
+};
+
 struct SourceReading {
-  std::string source;                                                  // of the records
+  std::string source;  // of the records; "*": of any that no entry before it describes
   std::string id_prefix, id_contains, task_contains, attention, loss;  // "" = any
   std::optional<bool> single_gpu;
   std::optional<bool> dropout;               // in attention, where told
-  std::optional<bool> sharded;               // ZeRO-2 or more is told
+  std::optional<bool> sharded;               // ZeRO-2, FSDP or more is told
+  std::optional<bool> model_parallel;        // tensor or pipeline parallelism is told
+  std::vector<std::string> text_contains;    // any of them, in what the record tells in words
+  std::vector<std::string> gpu_contains;     // any of them, in the printed GPU
+  int version_from = 0, version_to = 0;      // inclusive, as RecordFacts::version; 0 = open
   std::string skip, skip_time, skip_memory;  // reasons
   std::string stack;
   MemoryLevel level = MemoryLevel::kDevice;
@@ -58,14 +69,21 @@ struct SourceReading {
 };
 
 struct GpuReading {
-  std::string prefix;   // of the printed name
+  // Beginnings of the printed name, as PlainGpuName() leaves them.
+  std::vector<std::string> prefixes;
   std::string cluster;  // catalogue: a family's suffix ("h100-ndr") or a file ("1x4090")
-  std::string name, profile;
-  double memory_gib = 0;  // 0: the catalogue's
-  int nvlinks = 0;        // of one GPU; 0: the catalogue's
-  int domain_nodes = 0;   // 0: the catalogue's
-  std::string assumed;    // "" = nothing
-  std::string no_time;    // why its step time is not predicted; "" = it is
+  std::string name;
+  // Of calibrate/profiles, best first: the first that is there holds. Empty: the catalogue's.
+  std::vector<std::string> profiles;
+  double memory_gib = 0;             // 0: the catalogue's
+  int nvlinks = 0;                   // of one GPU; 0: the catalogue's
+  int domain_nodes = 0;              // 0: the catalogue's
+  double pcie_gb_per_s = 0;          // one direction; 0: the catalogue's
+  std::optional<bool> peer_to_peer;  // over PCIe
+  std::int64_t nics = 0;             // of a node where a record tells none; 0: the catalogue's
+  double nic_gbit_per_s = 0;         // 0: the catalogue's
+  std::string assumed;  // "" = nothing; with several profiles: where the first is not there
+  std::string no_time;  // why its step time is not predicted; "" = it is
 };
 
 struct ModelReading {
@@ -76,8 +94,13 @@ struct ModelReading {
   std::int64_t visual_tokens = 0;
 };
 
+// "NVIDIA GeForce RTX4090-24GB (assumed)" → "rtx 4090 24gb assumed": lower case, one blank between
+// words, makers' names and brackets left out.
+std::string PlainGpuName(std::string_view printed);
+
 struct PublishedSources {
   std::vector<SourceReading> sources;  // the first that matches holds
+  std::vector<FlagReading> flags;      // the longest that matches holds
   std::vector<GpuReading> gpus;
   std::vector<ModelReading> models;
   std::vector<std::pair<std::string, Json>> recompute;         // printed → plan.recompute
@@ -85,7 +108,8 @@ struct PublishedSources {
   std::string hash;
 
   const SourceReading* FindSource(const RecordFacts& facts) const;
-  const GpuReading* FindGpu(std::string_view printed) const;      // longest prefix
+  const FlagReading* FindFlag(std::string_view flag) const;       // longest part
+  const GpuReading* FindGpu(std::string_view printed) const;      // longest prefix, of whole words
   const ModelReading* FindModel(std::string_view printed) const;  // longest part
 };
 

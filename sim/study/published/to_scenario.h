@@ -38,6 +38,11 @@ Translation ToScenario(const RecordFacts& facts, const PublishedSources& sources
 //
 // The model document of told dimensions; "" in *skip, or why there is none.
 Json ModelDocument(const ModelFacts& model, std::string* skip);
+// Puts the told encoder and a projector of two matrices (LLaVA-1.5's) before a language model; false
+// where its dimensions are not all told.
+bool AddEncoder(const ModelFacts& model, Json* document);
+// Why a record's model is of a kind that the grammar of models has no words for; "" = it is not.
+std::string KindNotSimulated(const RecordFacts& facts);
 // Layers of each of `positions` pipeline chunks where the number does not divide: embedding and head
 // count as a layer each where that comes out even (Megatron-LM's usual split), else the first chunks
 // after the embedding's take one more.
@@ -49,6 +54,8 @@ struct Nics {
   double gbit_per_s = 0;
 };
 std::optional<Nics> ReadNics(const std::string& internode, std::int64_t gpus_per_node);
+// The first of a GPU's profiles that is there; "" where none is (or none is named).
+std::string ProfileOf(const GpuReading& gpu, const std::string& data_root);
 // The cluster document, or nothing and why.
 std::optional<Json> ClusterDocument(const HardwareFacts& hardware, const GpuReading& gpu,
                                     const std::string& data_root, std::vector<std::string>* assumed,
