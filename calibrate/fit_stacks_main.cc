@@ -74,15 +74,22 @@ int main(int argc, char** argv) {
     std::vector<Record> records;
     FitOptions options;
     bool rows = false;
-    std::string write;
+    std::vector<std::string> only;
     for (int i = 1; i < argc; ++i) {
       if (std::strcmp(argv[i], "--rows") == 0) {
         rows = true;
+      } else if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
+        only.emplace_back(argv[++i]);
       } else if (std::strcmp(argv[i], "--rounds") == 0 && i + 1 < argc) {
         options.rounds = std::atoi(argv[++i]);
       } else {
-        for (Record& record : ReadRecords(ReadJsonFile(argv[i]), nullptr))
-          records.push_back(std::move(record));
+        for (Record& record : ReadRecords(ReadJsonFile(argv[i]), nullptr)) {
+          const bool wanted =
+              only.empty() || std::any_of(only.begin(), only.end(), [&](const std::string& name) {
+                return record.facts.source.find(name) != std::string::npos;
+              });
+          if (wanted) records.push_back(std::move(record));
+        }
       }
     }
     Print(FitStacks(records, OpenPublishedSources("."), ".", options), rows);

@@ -1,6 +1,5 @@
 #include "sim/cost/stack.h"
 
-#include <algorithm>
 #include <cassert>
 #include <vector>
 
@@ -108,6 +107,7 @@ const std::vector<Field>& Fields() {
 
 const std::vector<Switch>& Switches() {
   static const std::vector<Switch> switches = {
+      {"state", "adapters_joint", &Stack::adapters_joint},
       {"state", "gradients_persist", &Stack::gradients_persist},
       {"state", "embedding_moments_narrow", &Stack::embedding_moments_narrow},
       {"state", "optimizer_shards_context", &Stack::optimizer_shards_context},
@@ -119,6 +119,7 @@ const std::vector<Switch>& Switches() {
       {"kept", "adapter_padding", &Stack::adapter_padding},
       {"kept", "elementwise_recomputed", &Stack::elementwise_recomputed},
       {"kept", "selective_by_operator", &Stack::selective_by_operator},
+      {"communication", "expert_tokens_once_per_node", &Stack::experts_once_per_node},
       {"communication", "ddp_copies_gradients", &Stack::ddp_copies_gradients},
   };
   return switches;
@@ -260,20 +261,17 @@ double LogitBytes(const Stack& stack, const std::string& kernel, double tp) {
 // form has one warp layout for all head sizes. FlashAttention 2 splits over queries and leaves half of the tensor cores'
 // rate on Hopper, because it waits for each product; 3 (and cuDNN's) overlaps products, softmax and copies there.
 //
-//   Ampere, Ada: the tables are FlashAttention 2.        1: 1.35 at a head of 64, 1.7 at 128
+//   Ampere, Ada: the tables are FlashAttention 2.        1: 1.7
 //   Hopper, Blackwell: the tables are 3 or cuDNN's.      2: 1.5, 1: 3.2
 //
 // Sources: Dao 2023 (arXiv:2307.08691, A100: version 1 reaches 0.5…0.75 of version 2) and Shah et al. 2024
 // (arXiv:2407.08608: version 3 is 1.5…2 times as fast as 2 on H100); the figures for 1 are the step-time study's, set on
 // the llm-foundry rows, and Blackwell's are Hopper's for want of better.
-static double FamilyFactor(AttentionFamily family, double compute_capability, int head_dim) {
+static double FamilyFactor(AttentionFamily family, double compute_capability) {
   const bool tables_are_3 = compute_capability >= 9 && compute_capability < 12;
   switch (family) {
-    case AttentionFamily::kFlash1: {
-      if (tables_are_3) return 3.2;
-      const double share = (std::clamp(head_dim, 64, 128) - 64) / 64.0;
-      return 1.35 + share * (1.7 - 1.35);
-    }
+    case AttentionFamily::kFlash1:
+      return tables_are_3 ? 3.2 : 1.7;
     case AttentionFamily::kFlash2:
       return tables_are_3 ? 1.5 : 1;
     case AttentionFamily::kUnfused:
@@ -283,9 +281,8 @@ static double FamilyFactor(AttentionFamily family, double compute_capability, in
   return 1;
 }
 
-double AttentionFactor(const Stack& stack, double compute_capability, int head_dim) {
-  return stack.attention_factor *
-         FamilyFactor(stack.attention_kernel, compute_capability, head_dim);
+double AttentionFactor(const Stack& stack, double compute_capability) {
+  return stack.attention_factor * FamilyFactor(stack.attention_kernel, compute_capability);
 }
 
 Stack LoadStack(const std::string& name_or_file, const std::string& data_root) {

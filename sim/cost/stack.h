@@ -30,6 +30,8 @@ struct Stack {
       false;                     // false: 8-bit optimizers keep an embedding's moments wide
   double narrow_copy_bytes = 0;  // quantised copies of layers' matrices, beside the weights
   double adapter_weight_bytes = 4, adapter_gradient_bytes = 4, adapter_optimizer_bytes = 8;
+  bool adapters_joint =
+      false;  // one adapter beside a joint product (QKV; gate and up), not one each
   double gradient_exchange_bytes = 4;      // per parameter, what data parallelism reduces
   double parameter_exchange_bytes = 2;     // per parameter, what is gathered
   double optimizer_traffic_bytes = 30;     // HBM traffic of one optimizer step per parameter
@@ -78,10 +80,12 @@ struct Stack {
   double loss_traffic_bytes = 12;  // per logit
 
   // Buffers of communication.
-  double gather_windows = 2;          // FSDP: units whose whole parameters are there at once
-  double root_window_share = 1;       // FSDP: of embedding and head, what stays gathered
-  double buffer_bytes = 0;            // ZeRO: buckets, prefetched and live parameters
-  double offload_units = 5;           // whose activations may be on their way to the host at once
+  double gather_windows = 2;     // FSDP: units whose whole parameters are there at once
+  double root_window_share = 1;  // FSDP: of embedding and head, what stays gathered
+  double buffer_bytes = 0;       // ZeRO: buckets, prefetched and live parameters
+  double offload_units = 5;      // whose activations may be on their way to the host at once
+  bool experts_once_per_node =
+      false;  // a token crosses to a node once, whatever experts it has there
   bool ddp_copies_gradients = false;  // DDP: buckets are copies of the gradients
 
   // Elementwise HBM traffic, bytes per token and element of width.
@@ -139,7 +143,7 @@ Json WriteStack(const Stack& stack);
 // Measured over modelled time of this stack's attention kernel on a device of that compute
 // capability: its family against what the profile's tables measured (FlashAttention 2 on Ampere, 3
 // or cuDNN on Hopper, cuDNN on Blackwell).
-double AttentionFactor(const Stack& stack, double compute_capability, int head_dim);
+double AttentionFactor(const Stack& stack, double compute_capability);
 // Bytes per logit of one of the stack's loss kernels on tp GPUs; "" = the stack's own. Asking for a
 // kernel that the stack does not name is a programming error.
 double LogitBytes(const Stack& stack, const std::string& kernel, double tp);

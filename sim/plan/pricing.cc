@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <cmath>
+#include <set>
 #include <utility>
 
 #include "sim/collectives/effective_fabric.h"
@@ -317,6 +319,20 @@ PlanPricer::AlignmentCommunication PlanPricer::AskForAlignment(std::size_t stage
   return asked;
 }
 
+// A token goes to k experts. Where it crosses to each domain once, and experts are anywhere with equal
+// chance, it visits d·(1 − (1 − 1/d)^k) of d domains instead of sending k copies: 3.6 instead of 8 for 8
+// experts over 4 nodes.
+double PlanPricer::ExpertShare(const Unit& unit, std::size_t stage) const {
+  if (!s_.stack->experts_once_per_node || unit.layer == nullptr) return 1;
+  const double k = static_cast<double>(unit.layer->mlp.experts_per_token);
+  std::set<int> domains;
+  for (const int rank : GroupsOfStage(s_.plan, stage, GroupKind::kEp).front())
+    domains.insert(s_.cluster->NvLinkDomainOf(rank));
+  const auto d = static_cast<double>(domains.size());
+  if (k <= 1 || d <= 1) return 1;
+  return std::min(1.0, d * (1 - std::pow(1 - 1 / d, k)) / k);
+}
+
 UnitCommunication PlanPricer::Inside(const Unit& unit, std::size_t stage) {
   UnitCommunication of;
   if (unit.tp_collectives) {
@@ -336,8 +352,11 @@ UnitCommunication PlanPricer::Inside(const Unit& unit, std::size_t stage) {
         Collective(CollectiveKind::kAllGather, 2 * unit.ring_bytes, stage, GroupKind::kCp);
   of.features = Collective(CollectiveKind::kAllGather, unit.feature_bytes, stage, GroupKind::kDp);
   of.ulysses = Collective(CollectiveKind::kAllToAll, unit.ulysses_bytes / 2, stage, GroupKind::kCp);
-  of.dispatch = Collective(CollectiveKind::kAllToAll, unit.dispatch_bytes, stage, GroupKind::kEp);
-  of.combine = Collective(CollectiveKind::kAllToAll, unit.combine_bytes, stage, GroupKind::kEp);
+  const double once = unit.dispatch_bytes > 0 ? ExpertShare(unit, stage) : 1;
+  of.dispatch =
+      Collective(CollectiveKind::kAllToAll, once * unit.dispatch_bytes, stage, GroupKind::kEp);
+  of.combine =
+      Collective(CollectiveKind::kAllToAll, once * unit.combine_bytes, stage, GroupKind::kEp);
   of.expert_gather =
       Collective(CollectiveKind::kAllGather, unit.expert_tp_bytes, stage, GroupKind::kExpertTp);
   of.expert_reduce =

@@ -54,6 +54,8 @@ class PlanPricer {
 
   // Everything but data parallelism.
   UnitCommunication Inside(const Unit& unit, std::size_t stage);
+  // Share of an expert dispatch's bytes that the stack's dispatcher sends.
+  double ExpertShare(const Unit& unit, std::size_t stage) const;
   // The gathers of one unit's parameters.
   void AskForGathers(const Unit& unit, std::size_t stage, UnitCommunication* of);
   // The reductions of one bucket of gradients: parameters whose gradients are reduced together.

@@ -221,16 +221,22 @@ double UnitMaker::AdapterParameters(const Layer& layer, double hidden, double tp
   const double qk = a.head_dim + (a.kind == AttentionKind::kLatent ? a.rope_head_dim : 0);
   const double value = a.value_head_dim > 0 ? a.value_head_dim : a.head_dim;
   double total = 0;
-  const auto add = [&](const char* target, double in, double out, double copies) {
-    if (adapter.Has(target)) total += copies * (r * (in + out) + dora * out);
+  // `joins`: its input's side is that of the target before, where the stack has one adapter for both.
+  std::string before;
+  const auto add = [&](const char* target, double in, double out, double copies,
+                       bool joins = false) {
+    if (!adapter.Has(target)) return;
+    const bool joint = joins && !before.empty() && context_.stack->adapters_joint;
+    total += copies * (r * ((joint ? 0 : in) + out) + dora * out);
+    before = target;
   };
   if (a.kind == AttentionKind::kLatent) {
     add("q", hidden, a.q_lora_rank > 0 ? a.q_lora_rank : a.heads * qk, 1);
     add("k", hidden, a.kv_lora_rank + a.rope_head_dim, 1);
   } else {
     add("q", hidden, a.heads * qk, 1);
-    add("k", hidden, a.kv_heads * qk, 1);
-    add("v", hidden, a.kv_heads * value, 1);
+    add("k", hidden, a.kv_heads * qk, 1, true);
+    add("v", hidden, a.kv_heads * value, 1, true);
   }
   add("o", a.heads * value, hidden, 1);
   const Mlp& m = layer.mlp;
@@ -239,8 +245,9 @@ double UnitMaker::AdapterParameters(const Layer& layer, double hidden, double tp
     width = m.expert_intermediate;
     copies = apart ? static_cast<double>(m.experts) / plan_.ep : m.experts;
   }
+  before.clear();
   add("up", hidden, width, copies);
-  if (m.gated) add("gate", hidden, width, copies);
+  if (m.gated) add("gate", hidden, width, copies, true);
   add("down", width, hidden, copies);
   return total / tp;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 // How a layer becomes kernels
 // ---------------------------
@@ -42,7 +43,8 @@ KernelCost Gemm(double m, double n, double k, const CostContext& c) {
   if (m <= 0 || n <= 0 || k <= 0) return cost;
   const DType type = MatrixType(c.precision);
   cost.gemm_s = c.profile->GemmSeconds(std::max(m, 1.0), std::max(n, 1.0), std::max(k, 1.0), type) *
-                c.flops_scale * c.stack->gemm_factor * (c.precision == Precision::kNvfp4 ? kNvfp4Time : 1);
+                c.flops_scale * c.stack->gemm_factor *
+                (c.precision == Precision::kNvfp4 ? kNvfp4Time : 1);
   cost.flops = 2 * m * n * k * c.flops_scale;
   return cost;
 }
@@ -61,8 +63,9 @@ void AddLinear(PassCost* pass, double tokens, double in, double out, const CostC
   if (tokens > 0)
     pass->weight_gradient += Memory(in * out * c.stack->gradient_accumulation_bytes, c);
   if (IsNarrow(c.precision) && tokens > 0) {
-    // Both inputs of each product are cast, read in 16 bits and written in 8 with their scales.
-    pass->forward += Memory(kCastBytes * (tokens * in + in * out), c);
+    // Both inputs of each product are cast, read in 16 bits and written in 8 with their scales. A
+    // weight is cast once a step, which is lost beside its optimizer.
+    pass->forward += Memory(kCastBytes * tokens * in, c);
     pass->input_gradient += Memory(kCastBytes * tokens * out, c);
   }
 }
@@ -86,8 +89,16 @@ void AddProjection(PassCost* pass, const LayerShape& shape, double tokens, doubl
     pass->input_gradient += unpack;
   }
   const double rank = adapter.rank;
+  std::vector<Target> adapted;
   for (const Target& target : targets) {
     if (!adapter.Has(target.name) || target.out <= 0) continue;
+    if (c.stack->adapters_joint && !adapted.empty()) {
+      adapted.front().out += target.out;
+    } else {
+      adapted.push_back(target);
+    }
+  }
+  for (const Target& target : adapted) {
     PassCost low;
     CostContext plain = c;
     plain.precision = Precision::kBf16;
@@ -129,7 +140,7 @@ void AddGrouped(PassCost* pass, double routed, double experts, double in, double
   pass->weight_gradient += group(out, in, each);
   pass->weight_gradient += Memory(experts * in * out * c.stack->gradient_accumulation_bytes, c);
   if (IsNarrow(c.precision)) {
-    pass->forward += Memory(kCastBytes * (routed * in + experts * in * out), c);
+    pass->forward += Memory(kCastBytes * routed * in, c);
     pass->input_gradient += Memory(kCastBytes * routed * out, c);
   }
 }
@@ -192,7 +203,7 @@ void AddAttentionCore(PassCost* pass, const Attention& a, const Widths& w, const
     // The profile's kernels have one head dimension; mixed ones (MLA) cost as their mean.
     const int dim = (qk_dim + value_dim) / 2;
     const double factor =
-        AttentionFactor(*c.stack, c.profile->device.compute_capability, dim) * c.flops_scale;
+        AttentionFactor(*c.stack, c.profile->device.compute_capability) * c.flops_scale;
     forward.attention_s +=
         factor * c.profile->AttentionForwardSeconds(sequences, heads, kv_heads, q_tokens, kv_tokens,
                                                     dim, causal);

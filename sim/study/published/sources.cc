@@ -151,8 +151,8 @@ bool SourceReading::Matches(const RecordFacts& facts) const {
     return false;
   if (!gpu_contains.empty() && !ContainsAny(Lower(facts.hardware.gpu), gpu_contains)) return false;
   if (!text_contains.empty() &&
-      !ContainsAny(Lower(facts.source + "; " + facts.software + "; " + facts.framework + "; " +
-                         facts.citation + "; " + facts.notes),
+      !ContainsAny(Lower(facts.source + "; " + facts.precision + "; " + facts.software + "; " +
+                         facts.framework + "; " + facts.citation + "; " + facts.notes),
                    text_contains))
     return false;
   if (version_from > 0 && facts.version.value_or(0) < version_from) return false;
