@@ -53,6 +53,7 @@ namespace {
 constexpr double kRowDeviation = 0.05;  // of one cluster, in logarithms
 constexpr double kHuber = 2;            // deviations up to which errors count squared
 constexpr double kStep = 0.05;          // of a constant, in logarithms, for J
+constexpr double kRatePrior = 1.25;  // sustained over burst time: the study's, all devices
 constexpr double kRateDeviation = 0.15;
 constexpr double kCommonDeviation = 0.25;
 constexpr int kLeastRows = 12;
@@ -380,16 +381,16 @@ class Fitter {
 
 const std::vector<StackConstant>& StackConstants() {
   static const std::vector<StackConstant> constants = {
-      {"gemm_factor", &Stack::gemm_factor, 0.08, 20},
-      {"memory_bound_factor", &Stack::memory_bound_factor, 0.15, 20},
-      {"attention_factor", &Stack::attention_factor, 0.10, 20},
-      {"tp_communication_factor", &Stack::tp_communication_factor, 0.20, 20},
-      {"network_efficiency", &Stack::network_efficiency, 0.15, 1},
-      {"dp_overlap_share", &Stack::dp_overlap, 0.25, 1},
-      {"overlap_slowdown_share", &Stack::overlap_slowdown, 0.5, 2},
-      {"tp_overlap_slowdown_share", &Stack::tp_overlap_slowdown, 0.4, 2},
-      {"step_overhead_s", &Stack::step_overhead_s, 0.5, 100},
-      {"host_per_layer_s", &Stack::host_per_layer_s, 0.5, 10},
+      {"gemm_factor", &Stack::gemm_factor, 1, 0.08, 20},
+      {"memory_bound_factor", &Stack::memory_bound_factor, 1.3, 0.15, 20},
+      {"attention_factor", &Stack::attention_factor, 1.1, 0.10, 20},
+      {"tp_communication_factor", &Stack::tp_communication_factor, 1, 0.20, 20},
+      {"network_efficiency", &Stack::network_efficiency, 0.85, 0.15, 1},
+      {"dp_overlap_share", &Stack::dp_overlap, 0.8, 0.25, 1},
+      {"overlap_slowdown_share", &Stack::overlap_slowdown, 0.18, 0.5, 2},
+      {"tp_overlap_slowdown_share", &Stack::tp_overlap_slowdown, 0.5, 0.4, 2},
+      {"step_overhead_s", &Stack::step_overhead_s, 0.015, 0.5, 100},
+      {"host_per_layer_s", &Stack::host_per_layer_s, 0.0012, 0.7, 10},
   };
   return constants;
 }

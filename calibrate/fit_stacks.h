@@ -20,6 +20,7 @@ namespace aurum {
 struct StackConstant {
   const char* key;
   double Stack::*member;
+  double prior;  // before anything is fitted: the step-time study's fixed set
   double deviation;
   double largest;  // physical bound
 };
