@@ -332,7 +332,11 @@ Profile WithPowerLimit(const Profile& profile, double watts) {
   const auto fail = [&](const std::string& message, const std::string& help) {
     ThrowInput(804, message, help);
   };
-  const auto shown = [](double value) { return Json(value).Dump() + " W"; };
+  const auto shown = [](double value) {
+    const auto whole = static_cast<std::int64_t>(value);
+    return (static_cast<double>(whole) == value ? std::to_string(whole) : Json(value).Dump()) +
+           " W";
+  };
   if (profile.power_limit_w <= 0) {
     fail("profile '" + profile.name + "' does not say which power limit its rates hold for",
          "add sustained.power_limit_w and idle_power_w to the profile, or leave the limit out");

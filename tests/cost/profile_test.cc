@@ -507,15 +507,17 @@ TEST_CASE("reader errors say what, where and the remedy") {
   CHECK(d.code == 802);
   CHECK(d.where.pointer == "/gemm/bf16/most_splits");
 
-  d = ThrownBy([] { ReadProfile(Edited("h200", "\"p_norm\"", "\"k_saturation\"")); });
+  d = ThrownBy(
+      [] { ReadProfile(Edited("h100", "\"norm\": \"4\"", "\"norm\": \"4\", \"m_half\": 3")); });
   CHECK(d.code == 802);
+  CHECK(d.where.pointer == "/gemm/bf16/m_half");
 
-  d = ThrownBy([] { ReadProfile(Edited("h100", "\"low\": 256", "\"low\": 1e9")); });
+  d = ThrownBy([] { ReadProfile(Edited("h100", "\"low\": 256.0", "\"low\": 1e9")); });
   CHECK(d.code == 802);
   CHECK(d.where.pointer == "/gemm/bf16/range/m/low");
 
   d = ThrownBy(
-      [] { ReadProfile(Edited("h100", "\"idle_power_w\": 70", "\"idle_power_w\": 700")); });
+      [] { ReadProfile(Edited("h100", "\"idle_power_w\": 70.0", "\"idle_power_w\": 700.0")); });
   CHECK(d.code == 802);
   CHECK(d.where.pointer == "/sustained/idle_power_w");
 
@@ -534,7 +536,7 @@ TEST_CASE("reader errors say what, where and the remedy") {
 }
 
 TEST_CASE("opening: names, files, and names that are nearly right") {
-  const Diagnostic d = ThrownBy([] { OpenProfile("h10", "."); });
+  const Diagnostic d = ThrownBy([] { OpenProfile("h100x", "."); });
   CHECK(d.code == 230);
   CHECK(d.help.find("did you mean 'h100'?") != std::string::npos);
   CHECK(ThrownBy([] { OpenProfile("h100", "nowhere"); }).help.find("is the data folder right?") !=
