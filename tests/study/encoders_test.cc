@@ -93,7 +93,8 @@ TEST_CASE(
   text.replace(text.find("inference"), 9, "training step");
   const EncoderRow step = Predicted(text);
   CHECK(step.kind == "training, compiled");
-  CHECK(step.predicted_s > 2.8 * once.predicted_s);
+  // Products are thrice those of a forward pass; norms and residuals move less on the way back.
+  CHECK(step.predicted_s > 2.5 * once.predicted_s);
   CHECK(step.predicted_s < 3.6 * once.predicted_s);
   // Eager layers move more.
   text = Row("");
