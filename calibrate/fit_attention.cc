@@ -221,6 +221,10 @@ AttentionModel FitAttention(const std::vector<AttentionRow>& all_rows, int sm_co
     known.rate_flops = RoundSignificant(known.rate_flops);
     known.half_length = RoundSignificant(known.half_length);
   }
+  for (const AttentionRow& row : rows) {
+    model.length.Add(row.seq_len);
+    model.calls.Add(row.batch * row.heads);
+  }
   model.quality.points = static_cast<int>(rows.size());
   model.quality.holdout_points = static_cast<int>(rows.size());
   model.quality.holdout_mape = RoundSignificant(sum / static_cast<double>(rows.size()), 4);
@@ -251,6 +255,10 @@ DecodeModel FitDecode(const std::vector<AttentionRow>& all_rows, const std::stri
   DecodeModel model = FitDecodeOnce(rows);
   model.t0_s = RoundSignificant(model.t0_s);
   model.bandwidth_bytes_per_s = RoundSignificant(model.bandwidth_bytes_per_s);
+  for (const AttentionRow& row : rows) {
+    model.length.Add(row.past_len);
+    model.calls.Add(row.batch * row.kv_heads);
+  }
   model.quality.points = static_cast<int>(rows.size());
   model.quality.holdout_points = static_cast<int>(rows.size());
   model.quality.holdout_mape = RoundSignificant(sum / static_cast<double>(rows.size()), 4);

@@ -159,6 +159,7 @@ std::map<std::pair<CollectiveKind, int>, CollectiveEnvelope> FitCollectives(
     }
     envelope.busbw_bytes_per_s =
         RoundSignificant(envelope.lines.back().bytes_per_s * BusFactor(key.first, key.second));
+    for (const SizedTime& point : points) envelope.bytes.Add(point.bytes);
     envelope.quality.points = static_cast<int>(points.size());
     envelope.quality.holdout_points = static_cast<int>(held.size());
     envelope.quality.training_size_mape = std::numeric_limits<double>::quiet_NaN();

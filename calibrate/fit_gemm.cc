@@ -1,6 +1,7 @@
 #include "calibrate/fit_gemm.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <limits>
 
@@ -8,13 +9,18 @@
 #include "sim/core/diagnostic.h"
 #include "sim/core/hash.h"
 
-// t = t0 + max(work/R, bytes/B) is linear in (t0, 1/R, 1/B) once it is known which side of the
-// max() a row is on, and in the tile form also which tile it takes. So: assign every row by the
-// present model, solve a non-negative least-squares problem, assign again. Each step can only lower
-// the loss for a fixed assignment, but the assignment changes too, so the best model met on the way
-// is kept. In the k-saturation form the work is linear in (1/R, k_half/R) as well; in the tile form
-// k_half and α multiply the tiles' rates and are found by a grid and golden sections around the
-// linear problem, one after the other.
+// Two of the forms are linear once it is known which side of the max() a row is on: assign every row by
+// the present model, solve a non-negative least-squares problem for (t0, 1/R, k_half/R, 1/B), assign
+// again. Each step can only lower the loss for a fixed assignment, but the assignment changes too, so
+// the best model met on the way is kept.
+//
+// The others (p_norm, tile, split_k, and any with settling) are minima and roots of products of their
+// parameters. They are fitted by the simplex method of Nelder and Mead (1965) on the loss itself,
+// restarted from its best point with a fresh simplex, since a simplex may collapse before it arrives.
+// A dozen parameters, a couple of thousand evaluations, a quarter of a second.
+//
+// Every operation of the search and of the model is +, −, ×, ÷, √, which IEEE 754 rounds in one way,
+// so the same table gives the same digits on every machine.
 
 namespace aurum {
 namespace {
@@ -25,11 +31,29 @@ constexpr int kAlternations = 12;
 constexpr std::size_t kFolds = 5;
 constexpr std::size_t kLeastRows = 10;
 
-// Tiles of CUTLASS and cuBLAS kernels for tensor cores. Efficiency here is only where the fit
-// starts.
-const std::vector<std::array<double, 3>> kTiles = {
-    {128, 256, 1.0}, {256, 128, 1.0}, {128, 128, 0.87}, {64, 256, 0.8},
-    {256, 64, 0.8},  {64, 128, 0.75}, {128, 64, 0.75},  {64, 64, 0.55}};
+// Tiles of CUTLASS and cuBLAS kernels for tensor cores, in groups that share a rate, and where the
+// fit of that rate starts, over the fastest group's.
+struct TileGroup {
+  std::vector<std::array<double, 2>> tiles;
+  double efficiency;
+};
+const std::vector<TileGroup> kTileGroups = {{{{128, 256}, {256, 128}}, 1.0},
+                                            {{{128, 128}}, 0.87},
+                                            {{{64, 128}, {128, 64}}, 0.75},
+                                            {{{64, 64}}, 0.55}};
+constexpr int kMostSplits = 8;
+
+// One candidate: a form, how arithmetic and memory join, whether it settles.
+struct Candidate {
+  const char* form;
+  int norm;
+  bool settles;
+};
+const std::vector<Candidate> kCandidates = {{"roofline", 0, false}, {"k_saturation", 0, false},
+                                            {"p_norm", 2, false},   {"p_norm", 4, false},
+                                            {"p_norm", 4, true},    {"tile", 0, false},
+                                            {"split_k", 0, false},  {"split_k", 4, false},
+                                            {"split_k", 0, true},   {"split_k", 4, true}};
 
 double Predict(const GemmModel& model, int sm_count, const GemmRow& row) {
   return GemmBurstSeconds(model, sm_count, kInputBytes, kOutputBytes, row.m, row.n, row.k);
@@ -54,16 +78,6 @@ GemmModel Start(const std::vector<GemmRow>& rows, const std::string& form) {
     model.bandwidth_bytes_per_s = std::max(model.bandwidth_bytes_per_s, Bytes(row) / row.seconds);
   }
   return model;
-}
-
-// The seconds of the compute side if only tile `tile` could be taken, at rate 1 and efficiency 1.
-double TileUnits(const GemmModel& model, int sm_count, std::size_t tile, const GemmRow& row) {
-  GemmModel one = model;
-  one.tiles = {{model.tiles[tile][0], model.tiles[tile][1], 1.0}};
-  one.t0_s = 0;
-  one.rate_flops = 1;
-  one.bandwidth_bytes_per_s = std::numeric_limits<double>::infinity();
-  return Predict(one, sm_count, row);
 }
 
 double OrInfinity(double inverse) {
@@ -116,90 +130,101 @@ GemmModel FitPlain(const std::vector<GemmRow>& rows, int sm_count, const std::st
   return best;
 }
 
-// The linear part of the tile form for a given α and k_half.
-GemmModel FitTiles(const std::vector<GemmRow>& rows, int sm_count, double alpha, double k_half,
-                   const GemmModel& start, double* loss) {
-  GemmModel model = start;
-  model.wave_alpha = alpha;
-  model.k_half = k_half;
-  const std::size_t tiles = kTiles.size();
-  model.tiles = kTiles;
-  std::vector<double> units(rows.size() * tiles);
-  std::vector<double> measured;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    measured.push_back(rows[i].seconds);
-    for (std::size_t j = 0; j < tiles; ++j)
-      units[i * tiles + j] = TileUnits(model, sm_count, j, rows[i]);
-  }
-  std::vector<double> inverse_rate(tiles);  // seconds per unit of work
-  for (std::size_t j = 0; j < tiles; ++j) {
-    inverse_rate[j] = 1 / (model.rate_flops * kTiles[j][2]);
-  }
-  double inverse_bandwidth = 1 / model.bandwidth_bytes_per_s;
-  GemmModel best;
-  *loss = std::numeric_limits<double>::infinity();
-  for (int round = 0; round < kAlternations; ++round) {
-    DesignMatrix design(tiles + 2);  // t0, 1/B, one per tile
-    std::vector<int> used(tiles, 0);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      double* line = design.AddRow();
-      line[0] = 1;
-      std::size_t pick = 0;
-      for (std::size_t j = 1; j < tiles; ++j) {
-        if (units[i * tiles + j] * inverse_rate[j] < units[i * tiles + pick] * inverse_rate[pick])
-          pick = j;
-      }
-      if (units[i * tiles + pick] * inverse_rate[pick] >= Bytes(rows[i]) * inverse_bandwidth) {
-        line[2 + pick] = units[i * tiles + pick];
-        ++used[pick];
-      } else {
-        line[1] = Bytes(rows[i]);
-      }
+// The search's unknowns, in units of about 1. What a form lacks is not among them.
+class Unknowns {
+ public:
+  Unknowns(const GemmModel& start, const Candidate& candidate) : start_(start) {
+    start_.form = candidate.form;
+    start_.norm = candidate.norm;
+    const std::string form = candidate.form;
+    tiled_ = form == "tile" || form == "split_k";
+    split_ = form == "split_k";
+    settles_ = candidate.settles;
+    Add(3, 0.5);    // t0, µs
+    Add(1, 0.5);    // bandwidth of the fastest row over ours
+    Add(1.3, 0.7);  // k_half in hundreds
+    if (tiled_) {
+      Add(0.5, 0.4);  // α
+      for (const TileGroup& group : kTileGroups) Add(1 / group.efficiency, 0.15);
+    } else {
+      Add(1, 0.1);    // rate of the fastest row over ours
+      Add(0.3, 0.3);  // m_half, n_half in hundreds
+      Add(0.3, 0.3);
     }
-    const std::vector<double> x = FitRelative(design, measured);
-    model.t0_s = x[0];
-    inverse_bandwidth = x[1] > 0 ? x[1] : 1 / start.bandwidth_bytes_per_s;
-    model.bandwidth_bytes_per_s = 1 / inverse_bandwidth;
-    model.tiles.clear();
-    double fastest = std::numeric_limits<double>::infinity();
-    for (std::size_t j = 0; j < tiles; ++j) {
-      if (used[j] == 0 || x[2 + j] <= 0) {
-        inverse_rate[j] = std::numeric_limits<double>::infinity();  // nobody takes it again
-        continue;
-      }
-      inverse_rate[j] = x[2 + j];
-      fastest = std::min(fastest, inverse_rate[j]);
-    }
-    if (!std::isfinite(fastest)) break;
-    model.rate_flops = 1 / fastest;
-    for (std::size_t j = 0; j < tiles; ++j) {
-      if (!std::isfinite(inverse_rate[j])) continue;
-      model.tiles.push_back({kTiles[j][0], kTiles[j][1], fastest / inverse_rate[j]});
-    }
-    const double now = Loss(model, sm_count, rows);
-    if (now < *loss) {
-      *loss = now;
-      best = model;
+    if (split_) Add(3, 2);  // overhead, µs
+    if (settles_) {
+      Add(0.05, 0.05);  // slowdown
+      Add(0.5, 0.4);    // half_s, ms
     }
   }
-  return best;
+
+  const std::vector<double>& start() const { return values_; }
+  const std::vector<double>& steps() const { return steps_; }
+
+  GemmModel Model(const std::vector<double>& values) const {
+    std::size_t at = 0;
+    const auto next = [&](double least = 0) { return std::max(values[at++], least); };
+    constexpr double kLeast = 1e-3;
+    GemmModel model = start_;
+    model.t0_s = next() * 1e-6;
+    model.bandwidth_bytes_per_s = start_.bandwidth_bytes_per_s / next(0.9);
+    model.k_half = next() * 100;
+    if (tiled_) {
+      model.wave_alpha = std::min(next(), 1.0);
+      std::vector<double> slowness;
+      for (std::size_t i = 0; i < kTileGroups.size(); ++i) slowness.push_back(next(kLeast));
+      const double fastest = *std::min_element(slowness.begin(), slowness.end());
+      model.rate_flops = start_.rate_flops / fastest;
+      for (std::size_t i = 0; i < kTileGroups.size(); ++i) {
+        for (const auto& [m, n] : kTileGroups[i].tiles) {
+          model.tiles.push_back({m, n, fastest / slowness[i]});
+        }
+      }
+    } else {
+      model.rate_flops = start_.rate_flops / next(kLeast);
+      model.m_half = next() * 100;
+      model.n_half = next() * 100;
+    }
+    if (split_) {
+      model.most_splits = kMostSplits;
+      model.split_overhead_s = next() * 1e-6;
+    }
+    if (settles_) {
+      model.settling_slowdown = std::min(next(), 1.0);
+      model.settling_s = next(kLeast) * 1e-3;
+    }
+    return model;
+  }
+
+ private:
+  void Add(double value, double step) {
+    values_.push_back(value);
+    steps_.push_back(step);
+  }
+
+  GemmModel start_;
+  bool tiled_ = false, split_ = false, settles_ = false;
+  std::vector<double> values_, steps_;
+};
+
+GemmModel FitBySimplex(const std::vector<GemmRow>& rows, int sm_count, const Candidate& candidate) {
+  const Unknowns unknowns(Start(rows, candidate.form), candidate);
+  const std::vector<double> best = MinimizeBySimplex(
+      unknowns.start(), unknowns.steps(), 5, 300,
+      [&](const auto& values) { return Loss(unknowns.Model(values), sm_count, rows); });
+  return unknowns.Model(best);
 }
 
-GemmModel FitTile(const std::vector<GemmRow>& rows, int sm_count) {
-  const GemmModel start = Start(rows, "tile");
-  double alpha = 0.5;
-  double k_half = 130;
-  const auto loss_at = [&](double a, double k) {
-    double loss = 0;
-    FitTiles(rows, sm_count, a, k, start, &loss);
-    return loss;
-  };
-  for (int sweep = 0; sweep < 2; ++sweep) {
-    k_half = MinimizeOnInterval(0, 600, 7, 5, [&](double k) { return loss_at(alpha, k); });
-    alpha = MinimizeOnInterval(0, 1, 6, 4, [&](double a) { return loss_at(a, k_half); });
+GemmModel FitCandidate(const std::vector<GemmRow>& rows, int sm_count, const Candidate& candidate) {
+  if (rows.size() < kLeastRows) {
+    ThrowInput(825,
+               "a GEMM model wants at least " + std::to_string(kLeastRows) + " rows, not " +
+                   std::to_string(rows.size()),
+               "measure more shapes");
   }
-  double loss = 0;
-  return FitTiles(rows, sm_count, alpha, k_half, start, &loss);
+  const std::string form = candidate.form;
+  return form == "roofline" || form == "k_saturation" ? FitPlain(rows, sm_count, form)
+                                                      : FitBySimplex(rows, sm_count, candidate);
 }
 
 std::size_t FoldOf(const GemmRow& row) {
@@ -211,7 +236,8 @@ std::size_t FoldOf(const GemmRow& row) {
 
 void Round(GemmModel* model) {
   for (double* value : {&model->t0_s, &model->rate_flops, &model->bandwidth_bytes_per_s,
-                        &model->k_half, &model->wave_alpha}) {
+                        &model->k_half, &model->m_half, &model->n_half, &model->wave_alpha,
+                        &model->split_overhead_s, &model->settling_slowdown, &model->settling_s}) {
     *value = RoundSignificant(*value);
   }
   for (auto& tile : model->tiles) tile[2] = RoundSignificant(tile[2]);
@@ -226,23 +252,21 @@ bool IsTrainingSize(const GemmRow& row) {
 bool IsFitSize(const GemmRow& row) { return row.m >= 256 && row.n >= 256 && row.k >= 256; }
 
 GemmModel FitGemm(const std::vector<GemmRow>& rows, int sm_count, const std::string& form) {
-  if (rows.size() < kLeastRows) {
-    ThrowInput(825,
-               "a GEMM model wants at least " + std::to_string(kLeastRows) + " rows, not " +
-                   std::to_string(rows.size()),
-               "measure more shapes");
+  for (const Candidate& candidate : kCandidates) {
+    if (form == candidate.form) return FitCandidate(rows, sm_count, candidate);
   }
-  return form == "tile" ? FitTile(rows, sm_count) : FitPlain(rows, sm_count, form);
+  assert(false);
+  return {};
 }
 
 GemmModel ChooseGemm(const std::vector<GemmRow>& all_rows, int sm_count,
                      const std::string& source) {
   std::vector<GemmRow> rows;
   std::copy_if(all_rows.begin(), all_rows.end(), std::back_inserter(rows), IsFitSize);
-  std::string best_form;
+  const Candidate* chosen = nullptr;
   FitQuality best;
   double best_error = std::numeric_limits<double>::infinity();
-  for (const std::string form : {"roofline", "k_saturation", "tile"}) {
+  for (const Candidate& candidate : kCandidates) {
     double sum = 0;
     double training_sum = 0;
     int training_points = 0;
@@ -251,7 +275,7 @@ GemmModel ChooseGemm(const std::vector<GemmRow>& all_rows, int sm_count,
       for (const GemmRow& row : rows) {
         if (FoldOf(row) != fold) kept.push_back(row);
       }
-      const GemmModel model = FitGemm(kept, sm_count, form);
+      const GemmModel model = FitCandidate(kept, sm_count, candidate);
       for (const GemmRow& row : rows) {
         if (FoldOf(row) != fold) continue;
         const double error = std::abs(Predict(model, sm_count, row) / row.seconds - 1);
@@ -271,14 +295,20 @@ GemmModel ChooseGemm(const std::vector<GemmRow>& all_rows, int sm_count,
     const double error = training_points == 0 ? quality.holdout_mape : quality.training_size_mape;
     if (error < best_error) {
       best_error = error;
-      best_form = form;
+      chosen = &candidate;
       best = quality;
     }
   }
-  GemmModel model = FitGemm(rows, sm_count, best_form);
+  GemmModel model = FitCandidate(rows, sm_count, *chosen);
   Round(&model);
+  for (const GemmRow& row : rows) {
+    model.m.Add(row.m);
+    model.n.Add(row.n);
+    model.k.Add(row.k);
+  }
   model.quality = best;
-  model.quality.method = best_form;
+  model.quality.method = chosen->form;
+  if (model.settling_slowdown > 0) model.quality.method += " with settling";
   model.quality.source = source;
   model.quality.provenance = Provenance::kCalibrated;
   return model;

@@ -14,15 +14,17 @@ bool IsTrainingSize(const GemmRow& row);
 // kernels.
 bool IsFitSize(const GemmRow& row);
 
-// Fits one form ("roofline", "k_saturation", "tile") to bf16 rows by relative error. E0825 under 10
-// rows.
+// Fits one form ("roofline", "k_saturation", "p_norm", "tile", "split_k"; without settling) to rows by
+// relative error. E0825 under 10 rows.
 GemmModel FitGemm(const std::vector<GemmRow>& rows, int sm_count, const std::string& form);
 
-// Fits every form five times, each time without one fifth of the shapes (by hash of the shape, so
-// the split is the same everywhere and equal shapes fall together), keeps the form with the least
-// error on the shapes left out, over training sizes if there are any, and fits that form on all
-// rows. Coefficients are rounded to five digits. quality.holdout_mape is over all fit sizes,
-// quality.training_size_mape over the training ones.
+// Fits every form, p_norm and split_k with several norms and with and without settling too, five times,
+// each time without one fifth of the shapes (by hash of the shape, so the split is the same everywhere
+// and equal shapes fall together), keeps the candidate with the least error on the shapes left out,
+// over training sizes if there are any, and fits it on all rows. Coefficients are rounded to five
+// digits. quality.holdout_mape is over all fit sizes, quality.training_size_mape over the training
+// ones; being the least of ten, they are optimistic by a little. The ranges are those of the rows
+// fitted.
 GemmModel ChooseGemm(const std::vector<GemmRow>& rows, int sm_count, const std::string& source);
 
 }  // namespace aurum

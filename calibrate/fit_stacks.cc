@@ -53,7 +53,7 @@ namespace {
 constexpr double kRowDeviation = 0.05;  // of one cluster, in logarithms
 constexpr double kHuber = 2;            // deviations up to which errors count squared
 constexpr double kStep = 0.05;          // of a constant, in logarithms, for J
-constexpr double kRatePrior = 1.25;  // sustained over burst time: the study's, all devices
+constexpr double kRatePrior = 1.25;     // sustained over burst time: the study's, all devices
 constexpr double kRateDeviation = 0.15;
 constexpr double kCommonDeviation = 0.25;
 constexpr int kLeastRows = 12;
@@ -75,6 +75,13 @@ struct Prepared {
   double seconds = 0;         // at θ₀
   std::vector<double> slope;  // by constant
 };
+
+// Compiled stacks enqueue a layer in an eighth of the time that eager ones need.
+double PriorOf(const Stack& stack, const StackConstant& constant) {
+  constexpr double kCompiled = 0.125;
+  const bool host = constant.member == &Stack::host_per_layer_s;
+  return constant.prior * (host && !stack.eager ? kCompiled : 1);
+}
 
 template <typename Work>
 void Parallel(std::size_t count, int jobs, const Work& work) {
@@ -163,7 +170,9 @@ class Fitter {
       const std::string group = RateGroup(p.row.profile, p.row.narrow);
       if (!rates_.contains(group)) {
         rates_[group] = width_++;
-        rate_[group] = 0;
+        const Profile& profile = profiles_.at(p.row.profile);
+        rate_[group] = std::log(
+            (p.row.narrow ? profile.sustained_fp8_factor : profile.sustained_factor) / kRatePrior);
       }
       clusters[p.row.stack].insert(p.row.cluster);
       ++count[p.row.stack];
@@ -177,8 +186,26 @@ class Fitter {
     std::map<std::string, int> of_cluster;
     for (const Prepared& p : rows_) ++of_cluster[p.row.cluster];
     for (const Prepared& p : rows_) weight_.push_back(1.0 / of_cluster[p.row.cluster]);
-    for (const auto& [name, stack] : stacks_) start_.emplace(name, stack);
-    for (const StackConstant& constant : StackConstants()) value_[constant.key] = 0;
+    present_ = Eigen::VectorXd::Zero(width_);
+    for (const auto& [group, index] : rates_) present_[index] = rate_[group];
+    // Where the files stand: the common set from a stack that has no more, the rest beside it.
+    for (const StackConstant& constant : StackConstants()) {
+      const auto common = common_.find(constant.key);
+      for (const auto& [name, stack] : stacks_) {
+        if (common != common_.end() && !own_.contains(name))
+          present_[common->second] = std::log(stack.*constant.member / PriorOf(stack, constant));
+      }
+    }
+    for (const auto& [name, first] : own_) {
+      const Stack& stack = stacks_.at(name);
+      for (std::size_t c = 0; c < StackConstants().size(); ++c) {
+        const StackConstant& constant = StackConstants()[c];
+        const auto common = common_.find(constant.key);
+        present_[first + static_cast<int>(c)] =
+            std::log(stack.*constant.member / PriorOf(stack, constant)) -
+            (common != common_.end() ? present_[common->second] : 0);
+      }
+    }
   }
 
   // Stacks and profiles at the present constants, one of them moved.
@@ -193,16 +220,12 @@ class Fitter {
     }
     for (const auto& [name, profile] : profiles_) {
       Profile p = profile;
-      p.sustained_factor *=
-          std::exp(rate_.contains(RateGroup(name, false)) ? rate_.at(RateGroup(name, false)) : 0);
-      if (const auto narrow = rate_.find(RateGroup(name, true)); narrow != rate_.end()) {
-        for (auto& [type, model] : p.gemm) {
-          if (type == DType::kBf16 || type == DType::kFp16 || type == DType::kFp32) continue;
-          const double relative =
-              std::exp(narrow->second) * profile.sustained_factor / p.sustained_factor;
-          model.rate_flops /= relative;
-        }
-      }
+      const auto bend = [&](double* factor, bool narrow) {
+        const auto rate = rate_.find(RateGroup(name, narrow));
+        if (rate != rate_.end()) *factor = kRatePrior * std::exp(rate->second);
+      };
+      bend(&p.sustained_factor, false);
+      bend(&p.sustained_fp8_factor, true);
       cache->AddProfile(name, p);
     }
   }
@@ -247,7 +270,7 @@ class Fitter {
   // Where the stack's constants stand now, as unknowns: the moves made so far.
   template <typename Kept>
   Eigen::VectorXd Solve(const Kept& kept) const {
-    const Eigen::VectorXd at = Present();
+    const Eigen::VectorXd& at = present_;
     Eigen::VectorXd x = at;
     for (int pass = 0; pass < 8; ++pass) {  // reweighted for Huber's loss
       Eigen::MatrixXd normal = Eigen::MatrixXd::Zero(width_, width_);
@@ -290,10 +313,6 @@ class Fitter {
     return kCommonDeviation;
   }
 
-  Eigen::VectorXd Present() const {
-    return present_.size() == width_ ? present_ : Eigen::VectorXd::Zero(width_);
-  }
-
   void Move(const Eigen::VectorXd& x) {
     present_ = x;
     for (const auto& [group, index] : rates_) rate_[group] = x[index];
@@ -304,7 +323,7 @@ class Fitter {
         double move = constant.member == &Stack::gemm_factor ? 0 : x[common_.at(constant.key)];
         if (own != own_.end()) move += x[own->second + static_cast<int>(c)];
         stack.*constant.member =
-            std::min(start_.at(name).*constant.member * std::exp(move), constant.largest);
+            std::min(PriorOf(stack, constant) * std::exp(move), constant.largest);
       }
     }
   }
@@ -316,7 +335,7 @@ class Fitter {
       p.row.in_sample = p.row.cluster_out = p.row.source_out =
           std::log(p.seconds / p.row.measured_s);
     }
-    const Eigen::VectorXd at = Present();
+    const Eigen::VectorXd& at = present_;
     std::set<std::string> clusters, sources;
     for (const Prepared& p : rows_) {
       clusters.insert(p.row.cluster);
@@ -369,10 +388,10 @@ class Fitter {
   FitOptions options_;
   std::vector<Prepared> rows_;
   std::vector<double> weight_;
-  std::map<std::string, Stack> stacks_, start_;
+  std::map<std::string, Stack> stacks_;
   std::map<std::string, Profile> profiles_;
   std::map<std::string, int> common_, rates_, own_;  // first unknown of each
-  std::map<std::string, double> rate_, value_;
+  std::map<std::string, double> rate_;
   int width_ = 0;
   Eigen::VectorXd present_;
 };

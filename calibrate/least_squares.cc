@@ -151,6 +151,69 @@ double MinimizeOnInterval(double low, double high, int grid, int refinements,
   return best;
 }
 
+std::vector<double> MinimizeBySimplex(
+    std::vector<double> start, std::vector<double> steps, int rounds, int moves,
+    const std::function<double(const std::vector<double>&)>& loss) {
+  const std::size_t n = start.size();
+  struct Corner {
+    std::vector<double> at;
+    double loss = 0;
+  };
+  const auto before = [](const Corner& a, const Corner& b) { return a.loss < b.loss; };
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<Corner> simplex;
+    simplex.push_back({start, loss(start)});
+    for (std::size_t i = 0; i < n; ++i) {
+      std::vector<double> at = start;
+      at[i] += steps[i];
+      steps[i] *= 0.7;
+      const double value = loss(at);
+      simplex.push_back({std::move(at), value});
+    }
+    for (int move = 0; move < moves; ++move) {
+      std::stable_sort(simplex.begin(), simplex.end(), before);
+      Corner& worst = simplex.back();
+      std::vector<double> centre(n, 0.0);
+      for (std::size_t i = 0; i < n; ++i) {
+        for (std::size_t j = 0; j < n; ++j) {
+          centre[j] += simplex[i].at[j] / static_cast<double>(n);
+        }
+      }
+      const auto along = [&](double t) {  // 1 = the worst corner, −1 = its mirror image
+        Corner corner;
+        for (std::size_t j = 0; j < n; ++j) {
+          corner.at.push_back(centre[j] + t * (worst.at[j] - centre[j]));
+        }
+        corner.loss = loss(corner.at);
+        return corner;
+      };
+      Corner mirrored = along(-1);
+      if (mirrored.loss < simplex.front().loss) {
+        Corner further = along(-2);
+        worst = further.loss < mirrored.loss ? std::move(further) : std::move(mirrored);
+        continue;
+      }
+      if (mirrored.loss < simplex[n - 1].loss) {
+        worst = std::move(mirrored);
+        continue;
+      }
+      Corner inner = along(mirrored.loss < worst.loss ? -0.5 : 0.5);
+      if (inner.loss < std::min(mirrored.loss, worst.loss)) {
+        worst = std::move(inner);
+        continue;
+      }
+      for (std::size_t i = 1; i <= n; ++i) {
+        for (std::size_t j = 0; j < n; ++j) {
+          simplex[i].at[j] = (simplex[i].at[j] + simplex[0].at[j]) / 2;
+        }
+        simplex[i].loss = loss(simplex[i].at);
+      }
+    }
+    start = std::min_element(simplex.begin(), simplex.end(), before)->at;
+  }
+  return start;
+}
+
 double MeanRelativeError(const std::vector<double>& predicted,
                          const std::vector<double>& measured) {
   assert(predicted.size() == measured.size() && !measured.empty());

@@ -33,6 +33,14 @@ std::vector<double> FitRelative(const DesignMatrix& a, const std::vector<double>
 double MinimizeOnInterval(double low, double high, int grid, int refinements,
                           const std::function<double(double)>& loss);
 
+// Minimum of a function of several variables near `start` by the simplex method of Nelder and Mead:
+// `rounds` times, a simplex of the best point yet and one step from it along each axis (the steps
+// shrink by 0.7 a round) is moved `moves` times. Derivative-free; finds a local minimum. The same digits
+// on every machine if `loss` has them.
+std::vector<double> MinimizeBySimplex(
+    std::vector<double> start, std::vector<double> steps, int rounds, int moves,
+    const std::function<double(const std::vector<double>&)>& loss);
+
 // Mean of |predicted/measured − 1|.
 double MeanRelativeError(const std::vector<double>& predicted, const std::vector<double>& measured);
 

@@ -24,8 +24,9 @@ ExitCode ImportCommand(const Options& options, const std::string& kind, const st
                        const TopologyImportOptions& topology);
 // Predicted against measured, over a file of published records.
 struct PublishedCommand {
-  std::string records;  // the file
-  std::string show;     // an id: the documents of this record's prediction, nothing else
+  std::string records;   // the file
+  std::string encoders;  // or a file of encoder throughput
+  std::string show;      // an id: the documents of this record's prediction, nothing else
   std::optional<double> tolerance;  // of a source's mean error, as a share: exit code 5 beyond
 };
 ExitCode ValidateCommand(const Options& options, const PublishedCommand& command);

@@ -224,10 +224,12 @@ int Main(int argc, char** argv) {
   double tolerance = 0;
   CLI::App* validate =
       app.add_subcommand("validate", "predicted against measured, over published records");
-  validate
-      ->add_option("--published", published.records,
-                   "records of others' measurements (docs/handbook.md, \"How true is it\")")
-      ->required();
+  CLI::Option_group* measured = validate->add_option_group("Measured, one of");
+  measured->add_option("--published", published.records,
+                       "records of others' measurements (docs/handbook.md, \"How true is it\")");
+  measured->add_option("--encoders", published.encoders,
+                       "rows of vision encoders' throughput, as of timm's benchmark tables");
+  measured->require_option(1);
   CLI::Option* tolerance_option =
       validate
           ->add_option("--tolerance", tolerance,
@@ -304,7 +306,8 @@ int Main(int argc, char** argv) {
   }
 
   try {
-    RefuseOwnInput(options, inputs, {scenario, file, loads, cluster, published.records});
+    RefuseOwnInput(options, inputs,
+                   {scenario, file, loads, cluster, published.records, published.encoders});
     if (!std::filesystem::is_directory(options.data_root + "/models/catalogue")) {
       ThrowInput(206, "no catalogues under '" + options.data_root + "'",
                  "set AURUM_DATA to the folder that holds models/, topologies/ and calibrate/, or "

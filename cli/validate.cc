@@ -1,4 +1,4 @@
-// aurum validate --published RECORDS.json: predicted against measured.
+// aurum validate --published RECORDS.json, --encoders ROWS.json: predicted against measured.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -14,6 +14,7 @@
 #include "cli/io.h"
 #include "cli/version.h"
 #include "sim/core/hash.h"
+#include "sim/study/encoders.h"
 #include "sim/study/published/validation.h"
 
 namespace aurum {
@@ -214,9 +215,65 @@ ExitCode Show(const Options& options, const std::vector<Record>& records,
              ExitCode::kUsage);
 }
 
+// Vision encoders: per card and kind, nothing fitted.
+ExitCode ValidateEncoders(const Options& options, const std::string& file) {
+  const std::vector<EncoderRow> rows = PredictEncoders(ReadJsonFile(file), options.data_root);
+  const std::vector<EncoderScore> scores = ScoreEncoders(rows);
+  if (options.format == Format::kJson || options.format == Format::kJsonLines) {
+    Json out = Json::Object();
+    out.Set("schema", "aurum.encoders/1");
+    out.Set("tool_version", kToolVersion);
+    Json& by_card = out.Set("scores", Json::Array());
+    for (const EncoderScore& s : scores) {
+      Json score = Json::Object();
+      score.Set("gpu", s.gpu);
+      score.Set("kind", s.kind);
+      score.Set("compared", s.compared);
+      score.Set("skipped", s.skipped);
+      if (s.compared > 0) {
+        score.Set("mean_error", s.mape);
+        score.Set("median_error", s.median_ape);
+        score.Set("bias", s.bias);
+      }
+      by_card.Append(std::move(score));
+    }
+    Json& all = out.Set("rows", Json::Array());
+    for (const EncoderRow& r : rows) {
+      Json row = Json::Object();
+      row.Set("id", r.id);
+      if (!r.skipped.empty()) {
+        row.Set("skipped", r.skipped);
+      } else {
+        row.Set("profile", r.profile);
+        row.Set("predicted_s", r.predicted_s);
+        row.Set("measured_s", r.measured_s);
+        row.Set("gmacs", r.our_gmacs);
+      }
+      all.Append(std::move(row));
+    }
+    WriteOutput(options, out.Dump(options.format == Format::kJson ? 2 : -1) + "\n");
+    return ExitCode::kOk;
+  }
+  Table table({"card", "kind", "rows", "skipped", "mean", "median", "bias"}, "<<>>>>>");
+  std::map<std::string, std::int64_t> reasons;
+  for (const EncoderScore& s : scores) {
+    const bool any = s.compared > 0;
+    table.Row({s.gpu, s.kind, std::to_string(s.compared), std::to_string(s.skipped),
+               any ? Percent(s.mape) : "–", any ? Percent(s.median_ape) : "–",
+               any ? Signed(s.bias) : "–"});
+  }
+  for (const EncoderRow& row : rows)
+    if (!row.skipped.empty()) ++reasons[row.skipped];
+  Table skipped({"not compared, because", "rows"}, "<>");
+  for (const auto& [reason, count] : reasons) skipped.Row({reason, std::to_string(count)});
+  WriteOutput(options, table.As(options.format) + "\n" + skipped.As(options.format));
+  return ExitCode::kOk;
+}
+
 }  // namespace
 
 ExitCode ValidateCommand(const Options& options, const PublishedCommand& command) {
+  if (!command.encoders.empty()) return ValidateEncoders(options, command.encoders);
   const JsonDocument document = ReadJsonFile(command.records);
   const std::filesystem::path beside =
       std::filesystem::path(command.records).parent_path() / "megatron_ci_args.json";

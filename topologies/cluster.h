@@ -53,6 +53,7 @@ struct GpuSpec {
   std::string name;     // "A100-SXM4-80GB"
   std::string profile;  // default profile, a name of calibrate/profiles
   double memory_bytes = 0;
+  double power_limit_w = 0;  // set by the operator; 0 = the card's own
 };
 
 // One of the paths over which a flow is spread, and the share of its bytes that takes it.

@@ -280,6 +280,7 @@ ClusterSpec ReadClusterSpec(const JsonDocument& document) {
   spec.gpu.name = gpu.String("name");
   spec.gpu.profile = gpu.String("profile");
   spec.gpu.memory_bytes = Positive(&gpu, "memory_gib", 1e6) * kGiB;
+  if (gpu.Has("power_limit_w")) spec.gpu.power_limit_w = gpu.Number("power_limit_w", 1, 1e5);
   gpu.String("source", "");
   gpu.Finish();
   spec.nodes = Count(&reader, "nodes", 1, kMostNodes);

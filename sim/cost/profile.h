@@ -16,9 +16,15 @@ namespace aurum {
 // positive, finite and non-decreasing in every size argument; profile.cc has the equations and why
 // they are so.
 
-enum class DType { kBf16, kFp16, kFp8, kFp32 };
-std::string DTypeName(DType dtype);  // "bf16"
-double BytesOf(DType dtype);
+// kFp8 has one scale a tensor, kFp8Block one for a block of elements (32 in mxfp8, 128 in DeepSeek's
+// recipe), kNvfp4 one for 16.
+enum class DType { kBf16, kFp16, kFp8, kFp8Block, kNvfp4, kFp32 };
+std::string DTypeName(DType dtype);  // "bf16", "fp8_block"
+double BytesOf(DType dtype);         // of an element, its share of a block's scale included
+// Whether elements have 8 bits or fewer.
+constexpr bool IsNarrow(DType dtype) {
+  return dtype == DType::kFp8 || dtype == DType::kFp8Block || dtype == DType::kNvfp4;
+}
 
 enum class CollectiveKind {
   kAllReduce,
@@ -42,17 +48,34 @@ struct FitQuality {
   Provenance provenance = Provenance::kAssumed;
 };
 
-// t(m,n,k) = t0 + max(compute, bytes / bandwidth). Compute: 2·m·n·k / rate with saturation in k,
-// and for `tile` models quantisation into tiles and waves over the SMs (see profile.cc for the
-// equations).
+// Sizes that a model was fitted on, both ends included; high = 0: not told. A prediction outside is
+// an extrapolation.
+struct SizeRange {
+  double low = 0;
+  double high = 0;
+  bool Holds(double size) const { return high == 0 || (size >= low && size <= high); }
+  void Add(double size);  // widens the range to hold `size`
+};
+
+// t(m,n,k) = t0 + the joint time of compute and bytes / bandwidth. Compute: 2·m·n·k / rate with
+// saturation, and for `tile` and `split_k` models quantisation into tiles and waves over the SMs
+// (see profile.cc for the equations).
 struct GemmModel {
-  std::string form;  // "roofline", "k_saturation", "tile"
+  std::string form;  // "roofline", "k_saturation", "p_norm", "tile", "split_k"
   double t0_s = 0;
   double rate_flops = 0;
   double bandwidth_bytes_per_s = 0;
-  double k_half = 0;                         // k at which the rate is half: rate·k/(k + k_half)
+  double k_half = 0;  // k at which the rate is half: rate·k/(k + k_half)
+  double m_half = 0;  // the same of rows and columns, in p_norm
+  double n_half = 0;
+  int norm = 0;                              // 0: max(compute, memory); 2, 4: their p-norm
   double wave_alpha = 0;                     // 0 = no wave quantisation, 1 = whole waves
   std::vector<std::array<double, 3>> tiles;  // {tile_m, tile_n, efficiency}
+  int most_splits = 1;                       // of k, in powers of two; over 1 in split_k only
+  double split_overhead_s = 0;               // of any split: one more kernel, or a wait
+  double settling_slowdown = 0;              // a long product takes 1 + this times as long …
+  double settling_s = 0;                     // … half of it at this length
+  SizeRange m, n, k;                         // of the fit
   FitQuality quality;
 };
 
@@ -84,6 +107,8 @@ struct AttentionModel {
   // it. 0 = none.
   double cache_write_bytes_per_s = 0;
   std::vector<PerHeadDim> per_head_dim;  // ascending, never empty
+  SizeRange length;                      // tokens of a sequence, of the fit
+  SizeRange calls;                       // sequences × heads
   FitQuality quality;
 };
 
@@ -98,6 +123,8 @@ struct DecodeModel {
   double t0_s = 0;
   double row_tokens = 0;
   double bandwidth_bytes_per_s = 0;
+  SizeRange length;  // tokens of the cache, of the fit
+  SizeRange calls;   // sequences × heads of keys
   FitQuality quality;
 };
 
@@ -112,6 +139,7 @@ struct EnvelopeLine {
 struct CollectiveEnvelope {
   std::vector<EnvelopeLine> lines;
   double busbw_bytes_per_s = 0;  // asymptotic bus bandwidth: b·(nccl-tests' factor)
+  SizeRange bytes;               // of the fit
   FitQuality quality;
 };
 
@@ -126,6 +154,16 @@ struct DeviceFacts {
   std::string source;
 };
 
+// What whole models measured on the device say of its rates, over those that its datasheet promises
+// beside a relative: the median over models, already inside of the profile's rates.
+struct MeasuredRate {
+  double factor = 1;
+  double low = 1;   // of the models, the lower
+  double high = 1;  // and the upper decile
+  int rows = 0;     // 0 = nothing was measured
+  std::string source;
+};
+
 class Profile {
  public:
   std::string name;
@@ -135,14 +173,26 @@ class Profile {
   double error_band = 0;
   std::string error_band_source;
   Provenance provenance = Provenance::kAssumed;
-  // Training GEMMs run this many times as long as the short bursts of the tables
+  // Training GEMMs run this many times as long as the short bursts of the tables, at the power limit
+  // below; those of 8 and 4 bits have a factor of their own
   double sustained_factor = 1;
+  double sustained_fp8_factor = 1;
   std::string sustained_source;
+  // Watts: the board's limit that the rates hold for, and what it draws without work; 0 = not told
+  double power_limit_w = 0;
+  double idle_power_w = 0;
+  std::string power_source;
+  // A product takes this many times as long where a size that lies contiguous in memory is no
+  // multiple of `alignment`; 1 = it makes no difference
+  double unaligned_factor = 1;
+  double alignment = 64;
+  std::string unaligned_source;
   double launch_gap_s = 0;  // between two kernels of one stream, on top of each kernel's t0
   std::string launch_gap_source;
   double memory_bound_t0_s = 0;
   double memory_bound_efficiency = 0.8;  // share of the datasheet bandwidth
   std::string memory_bound_source;
+  MeasuredRate measured_rate;
   std::map<DType, GemmModel> gemm;
   AttentionModel attention;
   DecodeModel decode;
@@ -150,9 +200,15 @@ class Profile {
 
   // Whether there is a GEMM model for `dtype`: an A100 has none for fp8.
   bool Supports(DType dtype) const { return gemm.contains(dtype); }
+  // Of GEMMs of this type, over their bursts.
+  double SustainedFactor(DType dtype) const {
+    return IsNarrow(dtype) ? sustained_fp8_factor : sustained_factor;
+  }
   // m×k times k×n. m, n, k ≥ 1 (real-valued: shards may not be whole). Burst time ×
-  // sustained_factor. E0803 where the device has no such type.
-  double GemmSeconds(double m, double n, double k, DType dtype) const;
+  // SustainedFactor, × unaligned_factor where n or k is whole and no multiple of `alignment`; with
+  // `sums_tokens` (a weight's gradient, whose inputs are stored by tokens) m or n instead. E0803
+  // where the device has no such type.
+  double GemmSeconds(double m, double n, double k, DType dtype, bool sums_tokens = false) const;
   // `sequences` independent sequences. Causal halves the FLOPs when q_len == kv_len; otherwise the
   // last query sees the last key (FlashAttention's bottom-right mask): q·kv − q²/2 pairs for q_len
   // < kv_len, kv²/2 beyond. Forward only.
@@ -165,7 +221,22 @@ class Profile {
   double MemoryBoundSeconds(double bytes) const;
   // nullptr where nothing was measured for this kind and group size.
   const CollectiveEnvelope* Envelope(CollectiveKind kind, int gpus) const;
+
+  // Whether a size lies outside of what the model was fitted on; false where the model does not tell
+  // its range. A head dimension between two that were measured is interpolated, not extrapolated.
+  bool ExtrapolatesGemm(double m, double n, double k, DType dtype) const;
+  bool ExtrapolatesAttention(double sequences, double heads, double q_len, double kv_len,
+                             int head_dim) const;
+  bool ExtrapolatesDecode(double sequences, double kv_heads, double kv_len) const;
+  // True too where nothing was measured for this kind and group size.
+  bool ExtrapolatesCollective(CollectiveKind kind, int gpus, double bytes) const;
 };
+
+// The profile of a card that runs at another power limit: rates of matrices and attention ×
+// ((watts − idle)/(power_limit_w − idle))^(1/3), everything else as it was (why: profile.cc). E0804
+// where the profile does not tell its power, or `watts` is not above idle, or above the card's own
+// limit.
+Profile WithPowerLimit(const Profile& profile, double watts);
 
 // Seconds of one call by its envelope, bytes ≥ 0.
 double EnvelopeSeconds(const CollectiveEnvelope& envelope, double bytes);

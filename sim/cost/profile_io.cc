@@ -5,8 +5,9 @@
 #include "sim/core/object_reader.h"
 #include "sim/cost/profile.h"
 
-// The file format "aurum.profile/1": one JSON object whose keys carry their units. Nothing has a
-// default, so a misspelled key can only be an error. Numbers are written in the shortest form that
+// The file format "aurum.profile/1": one JSON object whose keys carry their units. An unknown key is
+// an error, so a misspelled one can only be an error; what may be left out (ranges, power, the terms
+// of one form of GEMM) then is not there. Numbers are written in the shortest form that
 // reads back the same.
 
 namespace aurum {
@@ -18,7 +19,8 @@ constexpr double kTiny = 1e-12;
 constexpr std::int64_t kMany = std::int64_t{1} << 30;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-const std::vector<DType> kDTypes = {DType::kBf16, DType::kFp16, DType::kFp8, DType::kFp32};
+const std::vector<DType> kDTypes = {DType::kBf16,     DType::kFp16,  DType::kFp8,
+                                    DType::kFp8Block, DType::kNvfp4, DType::kFp32};
 const std::vector<CollectiveKind> kKinds = {
     CollectiveKind::kAllReduce, CollectiveKind::kAllGather, CollectiveKind::kReduceScatter,
     CollectiveKind::kAllToAll,  CollectiveKind::kBroadcast, CollectiveKind::kSendRecv};
@@ -67,8 +69,45 @@ Json WriteQuality(const FitQuality& quality) {
   return json;
 }
 
+SizeRange ReadRange(ObjectReader reader) {
+  SizeRange range;
+  range.low = reader.Number("low", 0, kMax);
+  range.high = reader.Number("high", kTiny, kMax);
+  if (range.low > range.high) {
+    reader.Fail(802, "low", "a range whose low end lies above its high end", "exchange the two");
+  }
+  reader.Finish();
+  return range;
+}
+
+// "range": {key: {low, high}, …}; each may be missing.
+void ReadRanges(ObjectReader* reader,
+                std::initializer_list<std::pair<const char*, SizeRange*>> ranges) {
+  auto object = reader->ObjectIf("range");
+  if (!object) return;
+  for (const auto& [key, range] : ranges) {
+    if (auto one = object->ObjectIf(key)) *range = ReadRange(*one);
+  }
+  object->Finish();
+}
+
+void WriteRanges(std::initializer_list<std::pair<const char*, const SizeRange*>> ranges,
+                 Json* json) {
+  Json object = Json::Object();
+  bool any = false;
+  for (const auto& [key, range] : ranges) {
+    if (range->high == 0) continue;
+    any = true;
+    Json one = Json::Object();
+    one.Set("low", range->low);
+    one.Set("high", range->high);
+    object.Set(key, std::move(one));
+  }
+  if (any) json->Set("range", std::move(object));
+}
+
 GemmModel ReadGemm(ObjectReader reader) {
-  const std::vector<std::string> forms = {"roofline", "k_saturation", "tile"};
+  const std::vector<std::string> forms = {"roofline", "k_saturation", "p_norm", "tile", "split_k"};
   GemmModel model;
   model.form = forms[reader.Choice("form", forms)];
   model.t0_s = reader.Number("t0_s", 0, 1);
@@ -81,15 +120,37 @@ GemmModel ReadGemm(ObjectReader reader) {
                            tile.Number("efficiency", kTiny, 1)});
     tile.Finish();
   }
-  if ((model.form == "tile") != !model.tiles.empty()) {
+  model.m_half = reader.NumberOr("m_half", 0, 0, 1e6);
+  model.n_half = reader.NumberOr("n_half", 0, 0, 1e6);
+  const std::vector<std::string> norms = {"max", "2", "4"};
+  model.norm = 2 * static_cast<int>(reader.ChoiceOr("norm", 0, norms));
+  model.most_splits = static_cast<int>(reader.IntegerOr("most_splits", 1, 1, 64));
+  model.split_overhead_s = reader.NumberOr("split_overhead_s", 0, 0, 1);
+  if (auto settling = reader.ObjectIf("settling")) {
+    model.settling_slowdown = settling->Number("slowdown", 0, 10);
+    model.settling_s = settling->Number("half_s", kTiny, 1000);
+    settling->Finish();
+  }
+  ReadRanges(&reader, {{"m", &model.m}, {"n", &model.n}, {"k", &model.k}});
+  const bool tiled = model.form == "tile" || model.form == "split_k";
+  if (tiled != !model.tiles.empty()) {
     reader.Fail(802, "tiles",
-                model.tiles.empty() ? "form 'tile' without tiles"
+                model.tiles.empty() ? "form '" + model.form + "' without tiles"
                                     : "tiles, but the form is '" + model.form + "'",
-                "a 'tile' model lists its tiles, the other forms have an empty list");
+                "'tile' and 'split_k' models list their tiles, the other forms have an empty list");
   }
   if (model.form == "roofline" && model.k_half != 0) {
     reader.Fail(802, "k_half", "form 'roofline' with a k_half",
-                "k_half belongs to 'k_saturation' and 'tile'");
+                "k_half belongs to the other forms");
+  }
+  for (const auto& [key, half] : {std::pair{"m_half", model.m_half}, {"n_half", model.n_half}}) {
+    if (model.form == "p_norm" || half == 0) continue;
+    reader.Fail(802, key, "form '" + model.form + "' with " + key, "it belongs to 'p_norm'");
+  }
+  if ((model.form == "split_k") != (model.most_splits > 1)) {
+    reader.Fail(802, "most_splits",
+                "form '" + model.form + "' with most_splits " + std::to_string(model.most_splits),
+                "'split_k' splits into 2 parts or more, the other forms do not");
   }
   model.quality = ReadQuality(reader.Object("quality"));
   reader.Finish();
@@ -113,6 +174,21 @@ Json WriteGemm(const GemmModel& model) {
     tiles.Append(std::move(tile));
   }
   json.Set("tiles", std::move(tiles));
+  if (model.form == "p_norm") {
+    json.Set("m_half", model.m_half);
+    json.Set("n_half", model.n_half);
+  }
+  if (model.norm != 0) json.Set("norm", std::to_string(model.norm));
+  if (model.most_splits > 1) {
+    json.Set("most_splits", model.most_splits);
+    json.Set("split_overhead_s", model.split_overhead_s);
+  }
+  if (model.settling_slowdown > 0) {
+    Json& settling = json.Set("settling", Json::Object());
+    settling.Set("slowdown", model.settling_slowdown);
+    settling.Set("half_s", model.settling_s);
+  }
+  WriteRanges({{"m", &model.m}, {"n", &model.n}, {"k", &model.k}}, &json);
   json.Set("quality", WriteQuality(model.quality));
   return json;
 }
@@ -140,6 +216,7 @@ AttentionModel ReadAttention(ObjectReader reader) {
     reader.Fail(802, "per_head_dim", "an attention model wants at least one head dimension",
                 "add one with head_dim, rate_flops_per_s and half_length_tokens");
   }
+  ReadRanges(&reader, {{"length_tokens", &model.length}, {"calls", &model.calls}});
   model.quality = ReadQuality(reader.Object("quality"));
   reader.Finish();
   return model;
@@ -162,6 +239,7 @@ Json WriteAttention(const AttentionModel& model) {
     entries.Append(std::move(entry));
   }
   json.Set("per_head_dim", std::move(entries));
+  WriteRanges({{"length_tokens", &model.length}, {"calls", &model.calls}}, &json);
   json.Set("quality", WriteQuality(model.quality));
   return json;
 }
@@ -171,6 +249,7 @@ DecodeModel ReadDecode(ObjectReader reader) {
   model.t0_s = reader.Number("t0_s", 0, 1);
   model.row_tokens = reader.Number("row_tokens", 0, 1e6);
   model.bandwidth_bytes_per_s = reader.Number("bandwidth_bytes_per_s", 1, kMax);
+  ReadRanges(&reader, {{"length_tokens", &model.length}, {"calls", &model.calls}});
   model.quality = ReadQuality(reader.Object("quality"));
   reader.Finish();
   return model;
@@ -181,6 +260,7 @@ Json WriteDecode(const DecodeModel& model) {
   json.Set("t0_s", model.t0_s);
   json.Set("row_tokens", model.row_tokens);
   json.Set("bandwidth_bytes_per_s", model.bandwidth_bytes_per_s);
+  WriteRanges({{"length_tokens", &model.length}, {"calls", &model.calls}}, &json);
   json.Set("quality", WriteQuality(model.quality));
   return json;
 }
@@ -206,6 +286,7 @@ void ReadCollective(ObjectReader reader, Profile* profile) {
     reader.Fail(802, "lines", "an envelope wants at least one line",
                 "add latency_s and bytes_per_s");
   }
+  ReadRanges(&reader, {{"bytes", &envelope.bytes}});
   envelope.quality = ReadQuality(reader.Object("quality"));
   reader.Finish();
   if (!profile->collectives.emplace(std::make_pair(kind, gpus), std::move(envelope)).second) {
@@ -228,6 +309,7 @@ Json WriteCollective(CollectiveKind kind, int gpus, const CollectiveEnvelope& en
     lines.Append(std::move(entry));
   }
   json.Set("lines", std::move(lines));
+  WriteRanges({{"bytes", &envelope.bytes}}, &json);
   json.Set("quality", WriteQuality(envelope.quality));
   return json;
 }
@@ -277,8 +359,27 @@ Profile ReadProfile(const JsonDocument& document) {
   profile.device = ReadDevice(root.Object("device"));
   ObjectReader sustained = root.Object("sustained");
   profile.sustained_factor = sustained.Number("factor", 0.1, 100);
+  profile.sustained_fp8_factor =
+      sustained.NumberOr("fp8_factor", profile.sustained_factor, 0.1, 100);
   profile.sustained_source = sustained.String("source");
+  if (sustained.Has("power_limit_w") || sustained.Has("idle_power_w")) {
+    profile.power_limit_w = sustained.Number("power_limit_w", 1, 1e5);
+    profile.idle_power_w = sustained.Number("idle_power_w", 0, 1e5);
+    profile.power_source = sustained.String("power_source");
+    if (profile.idle_power_w >= profile.power_limit_w) {
+      sustained.Fail(802, "idle_power_w", "a card that draws its power limit at idle",
+                     "idle_power_w must lie below power_limit_w");
+    }
+  }
   sustained.Finish();
+  if (auto measured = root.ObjectIf("measured_rate")) {
+    profile.measured_rate.factor = measured->Number("factor", 0.01, 100);
+    profile.measured_rate.low = measured->Number("low", 0.01, 100);
+    profile.measured_rate.high = measured->Number("high", 0.01, 100);
+    profile.measured_rate.rows = static_cast<int>(measured->Integer("rows", 1, kMany));
+    profile.measured_rate.source = measured->String("source");
+    measured->Finish();
+  }
   ObjectReader launch = root.Object("launch");
   profile.launch_gap_s = launch.Number("gap_s", 0, 1);
   profile.launch_gap_source = launch.String("source");
@@ -291,6 +392,12 @@ Profile ReadProfile(const JsonDocument& document) {
   ObjectReader gemm = root.Object("gemm");
   for (const DType dtype : kDTypes) {
     if (auto model = gemm.ObjectIf(DTypeName(dtype))) profile.gemm[dtype] = ReadGemm(*model);
+  }
+  if (auto unaligned = gemm.ObjectIf("unaligned")) {
+    profile.unaligned_factor = unaligned->Number("factor", 1, 100);
+    profile.alignment = static_cast<double>(unaligned->Integer("multiple_of", 1, 4096));
+    profile.unaligned_source = unaligned->String("source");
+    unaligned->Finish();
   }
   gemm.Finish();
   if (!profile.Supports(DType::kBf16)) {
@@ -318,7 +425,21 @@ Json WriteProfile(const Profile& profile) {
   json.Set("device", WriteDevice(profile.device));
   Json& sustained = json.Set("sustained", Json::Object());
   sustained.Set("factor", profile.sustained_factor);
+  sustained.Set("fp8_factor", profile.sustained_fp8_factor);
   sustained.Set("source", profile.sustained_source);
+  if (profile.power_limit_w > 0) {
+    sustained.Set("power_limit_w", profile.power_limit_w);
+    sustained.Set("idle_power_w", profile.idle_power_w);
+    sustained.Set("power_source", profile.power_source);
+  }
+  if (profile.measured_rate.rows > 0) {
+    Json& measured = json.Set("measured_rate", Json::Object());
+    measured.Set("factor", profile.measured_rate.factor);
+    measured.Set("low", profile.measured_rate.low);
+    measured.Set("high", profile.measured_rate.high);
+    measured.Set("rows", profile.measured_rate.rows);
+    measured.Set("source", profile.measured_rate.source);
+  }
   Json& launch = json.Set("launch", Json::Object());
   launch.Set("gap_s", profile.launch_gap_s);
   launch.Set("source", profile.launch_gap_source);
@@ -327,6 +448,12 @@ Json WriteProfile(const Profile& profile) {
   memory.Set("efficiency", profile.memory_bound_efficiency);
   memory.Set("source", profile.memory_bound_source);
   Json& gemm = json.Set("gemm", Json::Object());
+  if (profile.unaligned_factor != 1) {
+    Json& unaligned = gemm.Set("unaligned", Json::Object());
+    unaligned.Set("factor", profile.unaligned_factor);
+    unaligned.Set("multiple_of", profile.alignment);
+    unaligned.Set("source", profile.unaligned_source);
+  }
   for (const auto& [dtype, model] : profile.gemm) gemm.Set(DTypeName(dtype), WriteGemm(model));
   json.Set("attention", WriteAttention(profile.attention));
   json.Set("decode", WriteDecode(profile.decode));

@@ -119,6 +119,7 @@ const std::vector<Switch>& Switches() {
       {"kept", "adapter_padding", &Stack::adapter_padding},
       {"kept", "elementwise_recomputed", &Stack::elementwise_recomputed},
       {"kept", "selective_by_operator", &Stack::selective_by_operator},
+      {"time", "eager", &Stack::eager},
       {"communication", "expert_tokens_once_per_node", &Stack::experts_once_per_node},
       {"communication", "ddp_copies_gradients", &Stack::ddp_copies_gradients},
   };

@@ -107,6 +107,7 @@ struct Stack {
   double overlap_slowdown = 0.18;  // of compute, per hidden second of communication
   // The same of tensor-parallel collectives where the plan overlaps them: products cut into chunks.
   double tp_overlap_slowdown = 0.5;
+  bool eager = false;  // kernels are enqueued one by one from Python
   // Host time per step: data loading hand-over, logging, optimizer launch.
   double step_overhead_s = 0.015;
   double layer_overhead_s = 0;  // host time per layer pass that the GPU waits for

@@ -152,6 +152,11 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
   const auto profile_entry = AtKey(reader, reader.Has("profile") ? "profile" : "cluster",
                                    [&] { return cache->GetProfile(profile); });
   scenario.profile = profile_entry.value;
+  if (const double watts = scenario.cluster->gpu.power_limit_w; watts > 0) {
+    scenario.profile = AtKey(reader, "cluster", [&] {
+      return std::make_shared<const Profile>(WithPowerLimit(*profile_entry.value, watts));
+    });
+  }
   input("profile", profile, profile_entry.hash);
   const std::string stack = reader.String("stack", "megatron-core");
   const auto stack_entry = AtKey(reader, "stack", [&] { return cache->GetStack(stack); });

@@ -34,17 +34,14 @@ constexpr double kCastBytes = 4;
 // A matrix stored in 4 or 8 bits is unpacked before each product: 0.5 read and 2 written a parameter
 // at a quarter of the memory's rate, which is what published QLoRA steps lose (0.14 to 0.46 of it).
 constexpr double kDequantiseBytes = 2.5 * 0.8 / 0.25;
-// nvfp4 products over fp8 ones, in time: rates of 2.8 and 1.85 times bf16 on Blackwell, read off the
-// largest shapes of the same tables that the profiles are fitted on.
-constexpr double kNvfp4Time = 1.85 / 2.8;
-
-KernelCost Gemm(double m, double n, double k, const CostContext& c) {
+// `sums_tokens`: k counts tokens, as in a weight's gradient.
+KernelCost Gemm(double m, double n, double k, const CostContext& c, bool sums_tokens = false) {
   KernelCost cost;
   if (m <= 0 || n <= 0 || k <= 0) return cost;
   const DType type = MatrixType(c.precision);
-  cost.gemm_s = c.profile->GemmSeconds(std::max(m, 1.0), std::max(n, 1.0), std::max(k, 1.0), type) *
-                c.flops_scale * c.stack->gemm_factor *
-                (c.precision == Precision::kNvfp4 ? kNvfp4Time : 1);
+  cost.gemm_s = c.profile->GemmSeconds(std::max(m, 1.0), std::max(n, 1.0), std::max(k, 1.0), type,
+                                       sums_tokens) *
+                c.flops_scale * c.stack->gemm_factor;
   cost.flops = 2 * m * n * k * c.flops_scale;
   return cost;
 }
@@ -59,7 +56,7 @@ KernelCost Memory(double bytes, const CostContext& c) {
 void AddLinear(PassCost* pass, double tokens, double in, double out, const CostContext& c) {
   pass->forward += Gemm(tokens, out, in, c);
   pass->input_gradient += Gemm(tokens, in, out, c);
-  pass->weight_gradient += Gemm(out, in, tokens, c);
+  pass->weight_gradient += Gemm(out, in, tokens, c, true);
   if (tokens > 0)
     pass->weight_gradient += Memory(in * out * c.stack->gradient_accumulation_bytes, c);
   if (IsNarrow(c.precision) && tokens > 0) {
@@ -127,17 +124,19 @@ void AddGrouped(PassCost* pass, double routed, double experts, double in, double
   if (routed <= 0) return;
   const double busy = std::min(experts, routed);  // an expert without a token costs nothing
   const double each = routed / busy;
-  const auto group = [&](double m, double n, double k) {
-    KernelCost one = Gemm(m, n, k, c);
-    const double launch = c.profile->gemm.at(MatrixType(c.precision)).t0_s *
-                          c.profile->sustained_factor * c.flops_scale * c.stack->gemm_factor;
+  const auto group = [&](double m, double n, double k, bool sums_tokens = false) {
+    KernelCost one = Gemm(m, n, k, c, sums_tokens);
+    const DType type = MatrixType(c.precision);
+    const double launch =
+        c.profile->gemm.at(type).t0_s * c.profile->SustainedFactor(type) * c.flops_scale *
+                          c.stack->gemm_factor;
     one.gemm_s = std::max(one.gemm_s - launch, 0.0) * busy + launch;
     one.flops *= busy;
     return one;
   };
   pass->forward += group(each, out, in);
   pass->input_gradient += group(each, in, out);
-  pass->weight_gradient += group(out, in, each);
+  pass->weight_gradient += group(out, in, each, true);
   pass->weight_gradient += Memory(experts * in * out * c.stack->gradient_accumulation_bytes, c);
   if (IsNarrow(c.precision)) {
     pass->forward += Memory(kCastBytes * routed * in, c);

@@ -30,7 +30,17 @@ DType StorageType(Precision precision) {
 }
 
 DType MatrixType(Precision precision) {
-  return IsNarrow(precision) ? DType::kFp8 : StorageType(precision);
+  switch (precision) {
+    case Precision::kFp8:
+      return DType::kFp8;
+    case Precision::kFp8Block:
+    case Precision::kMxfp8:
+      return DType::kFp8Block;
+    case Precision::kNvfp4:
+      return DType::kNvfp4;
+    default:
+      return StorageType(precision);
+  }
 }
 
 bool Adapter::Has(std::string_view target) const {

@@ -126,10 +126,44 @@ TEST_CASE("gemm fit: recovers the truth of each form from its own times") {
   }
   CHECK(error < 0.01);
   CHECK(fit.wave_alpha == doctest::Approx(0.8).epsilon(0.1));
-  const GemmModel chosen = ChooseGemm(rows, 132, "synthetic");
-  CHECK(chosen.form == "tile");
-  CHECK(chosen.quality.holdout_mape < 0.02);
-  CHECK(chosen.quality.method == "tile");
+}
+
+TEST_CASE("gemm fit: what was split is recognised, and predicted where it was not seen") {
+  GemmModel truth;
+  truth.form = "split_k";
+  truth.t0_s = 4e-6;
+  truth.rate_flops = 280e12;
+  truth.bandwidth_bytes_per_s = 1.2e12;
+  truth.k_half = 150;
+  truth.wave_alpha = 0.5;
+  truth.tiles = {{128, 256, 1.0}, {256, 128, 1.0}, {128, 128, 0.85}, {64, 128, 0.7}};
+  truth.most_splits = 8;
+  truth.split_overhead_s = 3e-6;
+  const std::vector<GemmRow> rows = Synthetic(truth, 108);
+  const GemmModel chosen = ChooseGemm(rows, 108, "synthetic");
+  CHECK(chosen.form == "split_k");
+  CHECK(chosen.quality.holdout_mape < 0.03);
+  CHECK(chosen.quality.method.starts_with("split_k"));
+  CHECK(chosen.m.low >= 256);
+  CHECK(chosen.k.high <= 256 * 40);
+  CHECK(chosen.k.Holds(512));
+}
+
+TEST_CASE("simplex: the valley of Rosenbrock, and a corner that a bound cuts off") {
+  const auto valley = [](const std::vector<double>& x) {
+    const double a = 1 - x[0];
+    const double b = x[1] - x[0] * x[0];
+    return a * a + 100 * b * b;
+  };
+  const std::vector<double> x = MinimizeBySimplex({-1.2, 1}, {0.5, 0.5}, 4, 200, valley);
+  CHECK(x[0] == doctest::Approx(1).epsilon(1e-4));
+  CHECK(x[1] == doctest::Approx(1).epsilon(1e-4));
+  const std::vector<double> y =
+      MinimizeBySimplex({3, 3}, {1, 1}, 3, 100, [](const std::vector<double>& v) {
+        return std::abs(std::max(v[0], 1.0) - 0.5) + std::abs(v[1] - 2);
+      });
+  CHECK(y[0] <= 1);
+  CHECK(y[1] == doctest::Approx(2).epsilon(1e-4));
 }
 
 TEST_CASE("gemm fit: too few rows is an error") {
