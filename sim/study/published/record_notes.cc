@@ -24,6 +24,7 @@
 //   8-bit optimizer              "8-bit" behind "optimizer"
 //   adapter rank                 "rank 32" of a run with adapters
 //   layers of the stages         "layers 17/23", "16/24 layer split"
+//   experts in balance           "force-balanced", "forced load balancing", "balanced gate"
 //   frozen modules               "(ViT and aligner frozen)", "projector only", "connector only"
 //   what a peak counts           "max allocated", "peak reserved", "nvidia-smi"
 //   samples shorter than told    "max length", "lengths vary", "natural lengths", "sequence limit"
@@ -171,6 +172,10 @@ void ReadNotes(RecordFacts* facts) {
   if (ContainsAny(task, {"lora", "dora"}) && !plan.adapter_rank) plan.adapter_rank = Rank(notes);
   if (plan.layers_per_stage.empty()) plan.layers_per_stage = LayersPerStage(notes);
   if (plan.frozen.empty()) plan.frozen = FrozenIn(task);
+  if (facts->model.moe && !plan.expert_imbalance &&
+      ContainsAny(notes, {"force-balanced", "forced-balance", "forced load balancing",
+                          "balanced gate", "forced balance"}))
+    plan.expert_imbalance = 1;
   if (facts->memory_counts.empty()) {
     if (ContainsAny(notes, {"max allocated", "max_memory_allocated", "peak allocated",
                             "peak active", "allocated mb"}))

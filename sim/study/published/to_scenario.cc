@@ -296,7 +296,9 @@ Translation ToScenario(const RecordFacts& facts, const PublishedSources& sources
     std::vector<std::string> ignored;
     std::string reason;
     Built built = Build(f, *reading, sources, pictures_of_end, modules, out, &ignored, &reason);
-    if (!reason.empty() || built.scenario.Dump() == out.scenario.Dump()) return;
+    if (!reason.empty()) return;
+    const auto same = [&](const Json& other) { return other.Dump() == built.scenario.Dump(); };
+    if (same(out.scenario) || std::any_of(out.ends.begin(), out.ends.end(), same)) return;
     out.ends.push_back(std::move(built.scenario));
   };
   for (RecordFacts& changed : EndFacts(told, *reading)) {
