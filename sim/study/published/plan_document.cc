@@ -176,8 +176,7 @@ Json OffloadOf(const PlanFacts& p, bool gathered) {
   if (activations > 0) offload.Set("activations", std::min(1.0, activations));
   if (parameters > 0 && gathered) offload.Set("parameters", std::min(1.0, parameters));
   double optimizer = p.offload_optimizer.value_or(0);
-  if (optimizer == 0 &&
-      (Contains(printed, "optimizer") && !Contains(printed, "no optimizer")))
+  if (optimizer == 0 && (Contains(printed, "optimizer") && !Contains(printed, "no optimizer")))
     optimizer = 1;
   if (optimizer > 0) offload.Set("optimizer", std::min(1.0, optimizer));
   return offload;

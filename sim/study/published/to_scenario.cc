@@ -200,7 +200,8 @@ Translation ToScenario(const RecordFacts& facts, const PublishedSources& sources
 
   RecordFacts told = facts;
   const ModelReading* named = nullptr;
-  const bool shaped = told.model.layers && told.model.hidden && told.model.heads;
+  const bool shaped =
+      (told.model.layers && told.model.hidden && told.model.heads) || told.model.TwoTowers();
   const bool pictures = told.model.vision && !told.model.TwoTowers();
   if (!shaped || pictures) {
     if (!told.model.reference.empty()) named = sources.FindModel(told.model.reference);
