@@ -13,7 +13,8 @@
 //
 // Tables of published measurements tell part of a run in prose: "FlashAttention 0.2.8, PyTorch
 // 1.10", "layers 17/23 over the two stages", "H100-96GB (500W limit)". Each reader below knows a few
-// phrases and says nothing where none of them stands; figures that were measured are never read.
+// phrases and says nothing where none of them stands. Figures that were measured are never read, and
+// none of the notes' larger figures is left in them for the readers that look for words (sources.h).
 //
 //   fact                         phrases
 //   version                      "26.06" in software and framework; "container 26.06" in notes
@@ -107,6 +108,24 @@ std::optional<std::int64_t> Rank(const std::string& notes) {
   return std::nullopt;
 }
 
+// Notes say what was measured, too: figures of three digits and more, or with a point, end here.
+std::string WithoutFigures(const std::string& text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = DigitsEnd(text, at);
+    if (end == at) {
+      out += text[at++];
+      continue;
+    }
+    const bool point =
+        end + 1 < text.size() && (text[end] == '.' || text[end] == ',') && Digit(text[end + 1]);
+    if (point) end = DigitsEnd(text, end + 1);
+    out += point || end - at >= 3 ? "#" : text.substr(at, end - at);
+    at = end;
+  }
+  return out;
+}
+
 }  // namespace
 
 std::optional<int> ReleaseIn(const std::string& text) {
@@ -188,6 +207,7 @@ void ReadNotes(RecordFacts* facts) {
   if (ContainsAny(notes, {"max length", "lengths vary", "natural length", "sequence limit",
                           "variable lengths"}))
     facts->model.sequence_is_limit = true;
+  facts->notes = WithoutFigures(facts->notes);
 }
 
 }  // namespace aurum

@@ -228,6 +228,11 @@ Translation ToScenario(const RecordFacts& facts, const PublishedSources& sources
   }
 
   const GpuReading* gpu = sources.FindGpu(filled.hardware.gpu);
+  const std::string plain_gpu = PlainGpuName(filled.hardware.gpu);
+  if (plain_gpu.empty() || plain_gpu.starts_with("not told")) {
+    out.skip = "the GPU is not told";
+    return out;
+  }
   if (gpu == nullptr) {
     out.skip = "GPU '" + filled.hardware.gpu + "' is not described in sources.json";
     return out;
