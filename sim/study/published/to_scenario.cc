@@ -298,10 +298,11 @@ Translation ToScenario(const RecordFacts& facts, const PublishedSources& sources
   out.micro_batches = nominal.numbers.global_batch /
                       std::max<std::int64_t>(1, nominal.numbers.dp * nominal.numbers.micro_batch);
 
-  const auto end = [&](const RecordFacts& f, const MediaFacts& pictures_of_end) {
+  const auto end = [&](const RecordFacts& f, const SourceReading& read,
+                       const MediaFacts& pictures_of_end) {
     std::vector<std::string> ignored;
     std::string reason;
-    Built built = Build(f, *reading, sources, pictures_of_end, modules, out, &ignored, &reason);
+    Built built = Build(f, read, sources, pictures_of_end, modules, out, &ignored, &reason);
     if (!reason.empty()) return;
     const auto same = [&](const Json& other) { return other.Dump() == built.scenario.Dump(); };
     if (same(out.scenario) || std::any_of(out.ends.begin(), out.ends.end(), same)) return;
@@ -312,9 +313,11 @@ Translation ToScenario(const RecordFacts& facts, const PublishedSources& sources
     std::vector<std::string> ignored;
     FillShape(*reading, &changed, &ignored);
     changed.model.layers = filled.model.layers;
-    end(changed, media.nominal);
+    // Another attention kernel is another stack.
+    const SourceReading* read = sources.FindSource(changed);
+    end(changed, read == nullptr || !read->skip.empty() ? *reading : *read, media.nominal);
   }
-  for (const MediaFacts& pictures_of_end : media.ends) end(filled, pictures_of_end);
+  for (const MediaFacts& pictures_of_end : media.ends) end(filled, *reading, pictures_of_end);
   return out;
 }
 
