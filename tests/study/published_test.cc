@@ -50,7 +50,7 @@ void Falsify(Json* value, bool measured) {
 
 TEST_CASE("nothing that was measured reaches a prediction") {
   const PublishedSources sources = OpenPublishedSources(".");
-  for (const char* name : {"training", "memory", "cases"}) {
+  for (const char* name : {"training", "multimodal", "memory", "cases"}) {
     CAPTURE(name);
     const JsonDocument arguments =
         ReadJsonFile("tests/study/fixtures/published_megatron_args.json");

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -110,6 +111,20 @@ Json TwoTowers(const ModelFacts& m) {
 
 }  // namespace
 
+namespace {
+
+// "nemotron_3_nano", "nemotron3": the hybrid family; not "nemotron-340b".
+bool ThirdNemotron(const std::string& words) {
+  const std::size_t at = words.find("nemotron");
+  if (at == std::string::npos) return false;
+  const std::size_t digit = words.find_first_not_of(" _-", at + 8);
+  return digit != std::string::npos && words[digit] == '3' &&
+         (digit + 1 == words.size() ||
+          std::isdigit(static_cast<unsigned char>(words[digit + 1])) == 0);
+}
+
+}  // namespace
+
 bool AddEncoder(const ModelFacts& model, Json* document) {
   if (!model.encoder) return false;
   TowerFacts tower = *model.encoder;
@@ -159,8 +174,7 @@ std::string KindNotSimulated(const RecordFacts& facts) {
     return "convolutional network: the grammar of models has attention and dense layers alone";
   if (has(words, {"zipformer", "conformer"}))
     return "convolutions inside of its blocks: not in the grammar of models";
-  if (!m.layers && has(words, {"mamba", "nemotron_3", "nemotron 3", "nemotron-3", "nemotron3",
-                               "nemotron v3", "nemotron-h"}))
+  if (!m.layers && (has(words, {"mamba", "nemotron-h", "nemotron v3"}) || ThirdNemotron(words)))
     return "hybrid of state-space and attention layers: dimensions not told, not simulated";
   if (has(task, {"grpo", "ppo", "(rl)"})) return "generation of answers inside of the step";
   if (has(notes, {"distillation: student", "robot policy", "vla "}))

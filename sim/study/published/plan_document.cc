@@ -176,8 +176,7 @@ Json OffloadOf(const PlanFacts& p, bool gathered) {
   if (activations > 0) offload.Set("activations", std::min(1.0, activations));
   if (parameters > 0 && gathered) offload.Set("parameters", std::min(1.0, parameters));
   double optimizer = p.offload_optimizer.value_or(0);
-  if (optimizer == 0 &&
-      (Contains(printed, "fused optimizer") || Contains(printed, "cpu optimizer")))
+  if (optimizer == 0 && (Contains(printed, "optimizer") && !Contains(printed, "no optimizer")))
     optimizer = 1;
   if (optimizer > 0) offload.Set("optimizer", std::min(1.0, optimizer));
   return offload;
@@ -286,6 +285,8 @@ Json PlanDocument(const RecordFacts& f, const PublishedSources& sources, const P
   if (n.cp > 1) backbone.Set("cp", n.cp);
   if (n.ep > 1) backbone.Set("ep", n.ep);
   if (f.model.moe && p.expert_tp) backbone.Set("expert_tp", *p.expert_tp);
+  if (f.model.moe && p.expert_imbalance.value_or(1) > 1)
+    backbone.Set("expert_imbalance", *p.expert_imbalance);
   if (n.pp > 1) {
     backbone.Set("pp", n.pp);
     if (n.vpp > 1) backbone.Set("vpp", n.vpp);
@@ -297,7 +298,8 @@ Json PlanDocument(const RecordFacts& f, const PublishedSources& sources, const P
       for (const std::int64_t layers : told) list.Append(layers);
       backbone.Set("layers_per_stage", std::move(list));
     } else if (f.model.layers && *f.model.layers % positions != 0) {
-      if (*f.model.layers < positions) {
+      // Embedding and head may be chunks of their own (94 layers on 96 chunks).
+      if (*f.model.layers + 2 < positions) {
         *skip = "fewer layers than pipeline chunks";
         return {};
       }

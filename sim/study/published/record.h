@@ -84,6 +84,7 @@ struct PlanFacts {
   std::optional<bool> dropout;
   std::optional<bool> trains_embeddings;      // an adapter run that trains embedding and head too
   std::optional<bool> reshard_after_forward;  // FSDP
+  std::optional<double> expert_imbalance;     // work of the heaviest expert rank over the mean
   std::optional<double> offload_activations, offload_optimizer, offload_parameters;  // shares
   std::vector<std::int64_t> layers_per_stage;
   std::string schedule, sharding, recompute, offload;  // as printed

@@ -13,7 +13,8 @@
 //
 // Tables of published measurements tell part of a run in prose: "FlashAttention 0.2.8, PyTorch
 // 1.10", "layers 17/23 over the two stages", "H100-96GB (500W limit)". Each reader below knows a few
-// phrases and says nothing where none of them stands; figures that were measured are never read.
+// phrases and says nothing where none of them stands. Figures that were measured are never read, and
+// none of the notes' larger figures is left in them for the readers that look for words (sources.h).
 //
 //   fact                         phrases
 //   version                      "26.06" in software and framework; "container 26.06" in notes
@@ -24,6 +25,7 @@
 //   8-bit optimizer              "8-bit" behind "optimizer"
 //   adapter rank                 "rank 32" of a run with adapters
 //   layers of the stages         "layers 17/23", "16/24 layer split"
+//   experts in balance           "force-balanced", "forced load balancing", "balanced gate"
 //   frozen modules               "(ViT and aligner frozen)", "projector only", "connector only"
 //   what a peak counts           "max allocated", "peak reserved", "nvidia-smi"
 //   samples shorter than told    "max length", "lengths vary", "natural lengths", "sequence limit"
@@ -106,6 +108,24 @@ std::optional<std::int64_t> Rank(const std::string& notes) {
   return std::nullopt;
 }
 
+// Notes say what was measured, too: figures of three digits and more, or with a point, end here.
+std::string WithoutFigures(const std::string& text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = DigitsEnd(text, at);
+    if (end == at) {
+      out += text[at++];
+      continue;
+    }
+    const bool point =
+        end + 1 < text.size() && (text[end] == '.' || text[end] == ',') && Digit(text[end + 1]);
+    if (point) end = DigitsEnd(text, end + 1);
+    out += point || end - at >= 3 ? "#" : text.substr(at, end - at);
+    at = end;
+  }
+  return out;
+}
+
 }  // namespace
 
 std::optional<int> ReleaseIn(const std::string& text) {
@@ -171,6 +191,10 @@ void ReadNotes(RecordFacts* facts) {
   if (ContainsAny(task, {"lora", "dora"}) && !plan.adapter_rank) plan.adapter_rank = Rank(notes);
   if (plan.layers_per_stage.empty()) plan.layers_per_stage = LayersPerStage(notes);
   if (plan.frozen.empty()) plan.frozen = FrozenIn(task);
+  if (facts->model.moe && !plan.expert_imbalance &&
+      ContainsAny(notes, {"force-balanced", "forced-balance", "forced load balancing",
+                          "balanced gate", "forced balance"}))
+    plan.expert_imbalance = 1;
   if (facts->memory_counts.empty()) {
     if (ContainsAny(notes, {"max allocated", "max_memory_allocated", "peak allocated",
                             "peak active", "allocated mb"}))
@@ -183,6 +207,7 @@ void ReadNotes(RecordFacts* facts) {
   if (ContainsAny(notes, {"max length", "lengths vary", "natural length", "sequence limit",
                           "variable lengths"}))
     facts->model.sequence_is_limit = true;
+  facts->notes = WithoutFigures(facts->notes);
 }
 
 }  // namespace aurum

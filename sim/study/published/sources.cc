@@ -42,6 +42,7 @@ const std::array kFacts = {
     Fact{"dropout", &PlanFacts::dropout},
     Fact{"trains_embeddings", &PlanFacts::trains_embeddings},
     Fact{"reshard_after_forward", &PlanFacts::reshard_after_forward},
+    Fact{"expert_imbalance", &PlanFacts::expert_imbalance},
     Fact{"offload_activations", &PlanFacts::offload_activations},
     Fact{"offload_optimizer", &PlanFacts::offload_optimizer},
     Fact{"offload_parameters", &PlanFacts::offload_parameters},

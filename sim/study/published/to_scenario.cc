@@ -200,7 +200,8 @@ Translation ToScenario(const RecordFacts& facts, const PublishedSources& sources
 
   RecordFacts told = facts;
   const ModelReading* named = nullptr;
-  const bool shaped = told.model.layers && told.model.hidden && told.model.heads;
+  const bool shaped =
+      (told.model.layers && told.model.hidden && told.model.heads) || told.model.TwoTowers();
   const bool pictures = told.model.vision && !told.model.TwoTowers();
   if (!shaped || pictures) {
     if (!told.model.reference.empty()) named = sources.FindModel(told.model.reference);
@@ -227,6 +228,11 @@ Translation ToScenario(const RecordFacts& facts, const PublishedSources& sources
   }
 
   const GpuReading* gpu = sources.FindGpu(filled.hardware.gpu);
+  const std::string plain_gpu = PlainGpuName(filled.hardware.gpu);
+  if (plain_gpu.empty() || plain_gpu.starts_with("not told")) {
+    out.skip = "the GPU is not told";
+    return out;
+  }
   if (gpu == nullptr) {
     out.skip = "GPU '" + filled.hardware.gpu + "' is not described in sources.json";
     return out;
@@ -292,11 +298,14 @@ Translation ToScenario(const RecordFacts& facts, const PublishedSources& sources
   out.micro_batches = nominal.numbers.global_batch /
                       std::max<std::int64_t>(1, nominal.numbers.dp * nominal.numbers.micro_batch);
 
-  const auto end = [&](const RecordFacts& f, const MediaFacts& pictures_of_end) {
+  const auto end = [&](const RecordFacts& f, const SourceReading& read,
+                       const MediaFacts& pictures_of_end) {
     std::vector<std::string> ignored;
     std::string reason;
-    Built built = Build(f, *reading, sources, pictures_of_end, modules, out, &ignored, &reason);
-    if (!reason.empty() || built.scenario.Dump() == out.scenario.Dump()) return;
+    Built built = Build(f, read, sources, pictures_of_end, modules, out, &ignored, &reason);
+    if (!reason.empty()) return;
+    const auto same = [&](const Json& other) { return other.Dump() == built.scenario.Dump(); };
+    if (same(out.scenario) || std::any_of(out.ends.begin(), out.ends.end(), same)) return;
     out.ends.push_back(std::move(built.scenario));
   };
   for (RecordFacts& changed : EndFacts(told, *reading)) {
@@ -304,9 +313,11 @@ Translation ToScenario(const RecordFacts& facts, const PublishedSources& sources
     std::vector<std::string> ignored;
     FillShape(*reading, &changed, &ignored);
     changed.model.layers = filled.model.layers;
-    end(changed, media.nominal);
+    // Another attention kernel is another stack.
+    const SourceReading* read = sources.FindSource(changed);
+    end(changed, read == nullptr || !read->skip.empty() ? *reading : *read, media.nominal);
   }
-  for (const MediaFacts& pictures_of_end : media.ends) end(filled, pictures_of_end);
+  for (const MediaFacts& pictures_of_end : media.ends) end(filled, *reading, pictures_of_end);
   return out;
 }
 
