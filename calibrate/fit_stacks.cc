@@ -148,8 +148,6 @@ class Fitter {
         p.row.profile = s.profile->name;
         p.row.narrow = IsNarrow(s.plan.precision);
         profiles_.try_emplace(s.profile->name, *s.profile);
-        if (!stacks_.contains(s.stack->name))
-          stacks_.emplace(s.stack->name, LoadStack(s.stack->name, data_root_));
       } catch (const InputError&) {
         continue;
       }
@@ -159,6 +157,10 @@ class Fitter {
       p.row.model = record.facts.model.name;
       p.row.measured_s = *measured;
       rows_.push_back(std::move(p));
+    }
+    for (const std::string& name : StackCatalogue(data_root_)) {
+      stacks_.emplace(name, LoadStack(name, data_root_));
+      base_[name] = BaseOfStack(OpenStack(name, data_root_));
     }
     // Unknowns.
     for (const StackConstant& constant : StackConstants()) {
@@ -177,9 +179,17 @@ class Fitter {
       clusters[p.row.stack].insert(p.row.cluster);
       ++count[p.row.stack];
     }
+    const auto enough = [&](const std::string& name) {
+      return count[name] >= kLeastRows && static_cast<int>(clusters[name].size()) >= kLeastClusters;
+    };
+    // A stack without enough rows shares its base's constants, and adds its rows to them.
+    for (const auto& [name, base] : base_) {
+      if (base.empty() || enough(name)) continue;
+      count[base] += count[name];
+      clusters[base].insert(clusters[name].begin(), clusters[name].end());
+    }
     for (const auto& [name, stack] : stacks_) {
-      if (count[name] < kLeastRows || static_cast<int>(clusters[name].size()) < kLeastClusters)
-        continue;
+      if (!enough(name)) continue;
       own_[name] = width_;
       width_ += static_cast<int>(StackConstants().size());
     }
@@ -192,7 +202,7 @@ class Fitter {
     for (const StackConstant& constant : StackConstants()) {
       const auto common = common_.find(constant.key);
       for (const auto& [name, stack] : stacks_) {
-        if (common != common_.end() && !own_.contains(name))
+        if (common != common_.end() && OwnerOf(name).empty())
           present_[common->second] = std::log(stack.*constant.member / PriorOf(stack, constant));
       }
     }
@@ -251,10 +261,17 @@ class Fitter {
       for (double& slope : p.slope) slope = (std::log(p.seconds) - slope) / kStep;
   }
 
+  // The stack whose constants `name` has; "" = the common set.
+  std::string OwnerOf(const std::string& name) const {
+    if (own_.contains(name)) return name;
+    const std::string& base = base_.at(name);
+    return own_.contains(base) ? base : "";
+  }
+
   // What a row sees of an unknown. Unknowns are absolute moves from where the files stand.
   Eigen::VectorXd Seen(const Prepared& p) const {
     Eigen::VectorXd a = Eigen::VectorXd::Zero(width_);
-    const auto own = own_.find(p.row.stack);
+    const auto own = own_.find(OwnerOf(p.row.stack));
     for (std::size_t c = 0; c < StackConstants().size(); ++c) {
       const StackConstant& constant = StackConstants()[c];
       if (constant.member == &Stack::gemm_factor) {
@@ -317,7 +334,7 @@ class Fitter {
     present_ = x;
     for (const auto& [group, index] : rates_) rate_[group] = x[index];
     for (auto& [name, stack] : stacks_) {
-      const auto own = own_.find(name);
+      const auto own = own_.find(OwnerOf(name));
       for (std::size_t c = 0; c < StackConstants().size(); ++c) {
         const StackConstant& constant = StackConstants()[c];
         double move = constant.member == &Stack::gemm_factor ? 0 : x[common_.at(constant.key)];
@@ -359,27 +376,30 @@ class Fitter {
       StackFit fit;
       fit.name = name;
       fit.stack = stack;
-      fit.own = own_.contains(name);
+      fit.owner = OwnerOf(name);
       std::set<std::string> models, groups;
-      std::vector<double> errors, others;
+      std::vector<double> errors;
       for (const Prepared& p : rows_) {
-        if (p.row.stack != name) continue;
+        const bool mine = fit.owner.empty() ? stacks_.at(p.row.stack).eager == stack.eager
+                                            : OwnerOf(p.row.stack) == fit.owner;
+        if (!mine) continue;
         ++fit.rows;
         models.insert(p.row.model);
         groups.insert(p.row.cluster);
-        errors.push_back(std::abs(std::expm1(fit.own ? p.row.cluster_out : p.row.source_out)));
+        errors.push_back(
+            std::abs(std::expm1(fit.owner.empty() ? p.row.source_out : p.row.cluster_out)));
       }
       fit.clusters = static_cast<int>(groups.size());
       fit.models = static_cast<int>(models.size());
       double sum = 0;
       for (const double e : errors) sum += e;
       if (!errors.empty()) {
-        fit.cluster_out_mape = sum / static_cast<double>(errors.size());
-        fit.cluster_out_p90 = Quantile(errors, 0.9);
+        fit.left_out_mape = sum / static_cast<double>(errors.size());
+        fit.left_out_p90 = Quantile(errors, 0.9);
       }
       report.stacks.push_back(std::move(fit));
     }
-    for (const auto& [group, move] : rate_) report.rates[group] = std::exp(move);
+    for (const auto& [group, move] : rate_) report.rates[group] = kRatePrior * std::exp(move);
     for (const auto& [key, index] : common_) report.common[key] = std::exp(at[index]);
     return report;
   }
@@ -389,6 +409,7 @@ class Fitter {
   std::vector<Prepared> rows_;
   std::vector<double> weight_;
   std::map<std::string, Stack> stacks_;
+  std::map<std::string, std::string> base_;
   std::map<std::string, Profile> profiles_;
   std::map<std::string, int> common_, rates_, own_;  // first unknown of each
   std::map<std::string, double> rate_;

@@ -323,11 +323,11 @@ PlanPricer::AlignmentCommunication PlanPricer::AskForAlignment(std::size_t stage
 // chance, it visits d·(1 − (1 − 1/d)^k) of d domains instead of sending k copies: 3.6 instead of 8 for 8
 // experts over 4 nodes.
 double PlanPricer::ExpertShare(const Unit& unit, std::size_t stage) const {
-  if (!s_.stack->experts_once_per_node || unit.layer == nullptr) return 1;
+  if (!s_.stack->experts_once_per_node || unit.layer == nullptr || s_.plan.ep < 2) return 1;
   const double k = static_cast<double>(unit.layer->mlp.experts_per_token);
   std::set<int> domains;
-  for (const int rank : GroupsOfStage(s_.plan, stage, GroupKind::kEp).front())
-    domains.insert(s_.cluster->NvLinkDomainOf(rank));
+  const std::vector<RankGroup> groups = GroupsOfStage(s_.plan, stage, GroupKind::kEp);
+  for (const int rank : groups.front()) domains.insert(s_.cluster->NvLinkDomainOf(rank));
   const auto d = static_cast<double>(domains.size());
   if (k <= 1 || d <= 1) return 1;
   return std::min(1.0, d * (1 - std::pow(1 - 1 / d, k)) / k);
