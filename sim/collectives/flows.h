@@ -18,12 +18,13 @@ namespace aurum {
 // to 16 KiB by the size of the call (src/enqueue.cc).
 inline constexpr double kChunkBytes = 128 * 1024.0;
 inline constexpr double kLeastChunkBytes = 16 * 1024.0;
-double ChunkOf(double stream);
+double ChunkOf(double stream, double most = kChunkBytes);
 
 // Latency of one step, software included.
 struct StepLatencies {
   double intra_s = 0;
   double between_s = 0;  // between domains
+  double most_chunk_bytes = kChunkBytes;
 };
 inline constexpr double kIntraStepSoftware_s = 1.4e-6;
 inline constexpr double kNetworkStepSoftware_s = 9.3e-6;
