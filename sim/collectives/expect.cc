@@ -39,13 +39,13 @@ Margin MarginOf(const Expectation& at, double holdout, bool between) {
 // Which part of the way limits, by the load that the pattern puts on each link.
 std::string LimitOf(const CollectiveCost& cost, const LinkEfficiency& efficiency,
                     const GroupShape& shape, const Cluster& cluster) {
-  if (cost.bottleneck != LinkKindName(LinkKind::kNetwork)) {
-    if (cost.bottleneck == LinkKindName(LinkKind::kInterSocket)) return "CPU link";
-    if (cost.bottleneck == "measured") {
-      return shape.nvlink ? std::string("NVLink") : std::string("PCIe");
-    }
+  if (cost.bottleneck == LinkKindName(LinkKind::kInterSocket)) return "CPU link";
+  if (cost.bottleneck == "measured") return shape.nvlink ? "NVLink" : "PCIe";
+  // Where a NIC's PCIe link is as fast as the NIC, the NIC is what is meant.
+  const bool pcie = cost.bottleneck == LinkKindName(LinkKind::kPcie);
+  if (cost.bottleneck != LinkKindName(LinkKind::kNetwork) && !(pcie && shape.SeveralDomains()))
     return cost.bottleneck;
-  }
+  double pcie_busy = 0;
   std::vector<std::pair<std::uint32_t, double>> loads;
   for (const Flow& flow : cost.pattern.flows) {
     for (const std::uint32_t link : flow.links) loads.emplace_back(link, flow.bytes);
@@ -58,12 +58,14 @@ std::string LimitOf(const CollectiveCost& cost, const LinkEfficiency& efficiency
     const std::uint32_t id = loads[i].first;
     for (; i < loads.size() && loads[i].first == id; ++i) bytes += loads[i].second;
     const Link& link = cluster.links()[id];
-    if (link.kind != LinkKind::kNetwork) continue;
     const double busy = bytes / (link.bandwidth_bytes_per_s * efficiency.Of(link.kind));
+    if (link.kind == LinkKind::kPcie) pcie_busy = std::max(pcie_busy, busy);
+    if (link.kind != LinkKind::kNetwork) continue;
     if (busy <= worst * (1 + 1e-9)) continue;
     worst = busy;
     at = id;
   }
+  if (pcie && worst < 0.9 * pcie_busy) return "PCIe";
   if (worst == 0) return "NIC";
   const Link& link = cluster.links()[at];
   const auto is_nic = [&](int vertex) {

@@ -18,13 +18,13 @@ namespace aurum {
 // to 16 KiB by the size of the call (src/enqueue.cc).
 inline constexpr double kChunkBytes = 128 * 1024.0;
 inline constexpr double kLeastChunkBytes = 16 * 1024.0;
-double ChunkOf(double stream, double most = kChunkBytes);
+double ChunkOf(double stream);
 
 // Latency of one step, software included.
 struct StepLatencies {
   double intra_s = 0;
   double between_s = 0;  // between domains
-  double most_chunk_bytes = kChunkBytes;
+  double chunk_bytes = 0;  // of what moves on in pieces; 0 = ChunkOf
 };
 inline constexpr double kIntraStepSoftware_s = 1.4e-6;
 inline constexpr double kNetworkStepSoftware_s = 9.3e-6;

@@ -85,6 +85,20 @@ double MostByLl(double compute_capability, int nodes) {
   return std::array{39e9, 39e9, 20.4e9}[at];
 }
 
+// Of an NVLS tree with `streams` = channels · GPUs of a node, each of which has one chunk on its way:
+// long messages in chunks of `most`, shorter ones in 256, 128, 64 and 32 KiB (src/enqueue.cc).
+double NvlsTreeChunk(double bytes, double streams, double most) {
+  double chunk = most;
+  const auto at_most = [&](double times, double kib) {
+    if (bytes < times * streams * most) chunk = std::min(chunk, kib * 1024);
+  };
+  at_most(32, 256);
+  at_most(16, 128);
+  at_most(4, 64);
+  at_most(1, 32);
+  return chunk;
+}
+
 int NodesOf(const GroupShape& shape, const Cluster& cluster) {
   int nodes = 0, last = -1;
   for (const int gpu : shape.order) {
@@ -153,12 +167,13 @@ ProtocolTime BestProtocol(CollectiveAlgorithm algorithm, CollectiveKind kind, do
   const TransportFacts& transport = FactsOf(cluster.transport);
   const double message_s = over_network ? transport.message_s : 0;
   if (algorithm == CollectiveAlgorithm::kNvls) {
-    // Channels of NVLS share a GPU's bytes; what is on its way at once is a chunk of each.
     StepLatencies step{intra_s, network_s + message_s};
-    const double channels = compute_capability >= 10 ? 32 : 16;
-    const double chunk =
-        over_network && transport.chunk_bytes > 0 ? transport.chunk_bytes : kChunkBytes;
-    step.most_chunk_bytes = chunk * std::max(1.0, channels / static_cast<double>(shape.most));
+    if (over_network) {
+      const double channels = compute_capability >= 10 ? 32 : 16;
+      const double most = transport.chunk_bytes > 0 ? transport.chunk_bytes : kChunkBytes;
+      step.chunk_bytes = channels * NvlsTreeChunk(bytes, channels * static_cast<double>(shape.most),
+                                                  most);
+    }
     const double depth = std::ceil(std::log2(static_cast<double>(shape.domains.size())));
     return {Protocol::kSimple,
             LatencySeconds(algorithm, kind, bytes, shape, cluster, step, flow_s) +
