@@ -171,8 +171,8 @@ ProtocolTime BestProtocol(CollectiveAlgorithm algorithm, CollectiveKind kind, do
     if (over_network) {
       const double channels = compute_capability >= 10 ? 32 : 16;
       const double most = transport.chunk_bytes > 0 ? transport.chunk_bytes : kChunkBytes;
-      step.chunk_bytes = channels * NvlsTreeChunk(bytes, channels * static_cast<double>(shape.most),
-                                                  most);
+      step.chunk_bytes =
+          channels * NvlsTreeChunk(bytes, channels * static_cast<double>(shape.most), most);
     }
     const double depth = std::ceil(std::log2(static_cast<double>(shape.domains.size())));
     return {Protocol::kSimple,
