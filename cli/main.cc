@@ -307,6 +307,16 @@ int Main(int argc, char** argv) {
   if (format == "csv") options.format = Format::kCsv;
   if (format == "md") options.format = Format::kMarkdown;
 
+  if (!expect.expect && expect.measured.empty() &&
+      (!expect.op.empty() || !expect.sizes.empty() || expect.gpus > 0 || expect.no_nvls)) {
+    Diagnostic d;
+    d.code = 1;
+    d.message = "--op, --gpus, --sizes and --no-nvls are of --expect";
+    d.help = "add --expect, or --measured FILE";
+    PrintDiagnostic(options, d);
+    return static_cast<int>(ExitCode::kUsage);
+  }
+
   // Data on standard output is one document: a drawing is none.
   if ((options.timeline || options.width > 0) &&
       (!options.timeline ||
@@ -345,9 +355,6 @@ int Main(int argc, char** argv) {
     } else if (topology->parsed()) {
       if (expect.expect || !expect.measured.empty()) {
         code = ExpectTopologyCommand(options, cluster, expect);
-      } else if (!expect.op.empty() || !expect.sizes.empty() || expect.gpus > 0 || expect.no_nvls) {
-        ThrowInput(1, "--op, --gpus, --sizes and --no-nvls are of --expect", "add --expect",
-                   ExitCode::kUsage);
       } else {
         code = loads.empty() ? TopologyCommand(options, cluster, path)
                              : LoadsCommand(options, cluster, loads, links_shown);

@@ -26,8 +26,7 @@ namespace aurum {
 
 namespace {
 
-constexpr double kNear = 1.25;    // the law over the last line's rate: believed up to here
-constexpr double kFaster = 1.08;  // NVLS over rings: measured tables scatter by a few percent
+constexpr double kNear = 1.25;  // the law over the last line's rate: believed up to here
 
 int RingSteps(CollectiveKind kind, int ranks) {
   return kind == CollectiveKind::kAllReduce ? 2 * (ranks - 1) : ranks - 1;
@@ -115,24 +114,30 @@ std::optional<EnvelopeCost> ByRing(const Profile& profile, CollectiveKind kind, 
   return low;
 }
 
-// An all-reduce through the switch, by the largest size where one was measured.
+// An all-reduce through the switch, by the largest size where one was measured, else at the rate that
+// NCCL plans with, with the latency of the largest size.
 std::optional<EnvelopeCost> ByNvls(const Profile& profile, int ranks, double bytes,
                                    const EnvelopeLaw& law) {
-  if (!law.nvls || !law.switches_reduce || ranks < 3) return std::nullopt;
+  if (!law.nvls || !law.switches_reduce || law.link_bytes_per_s <= 0) return std::nullopt;
+  const double cc = profile.device.compute_capability;
   const std::vector<int> sizes = MeasuredSizes(profile, CollectiveKind::kAllReduce);
-  for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) {
-    if (!MeasuredByNvls(profile, *size, true)) continue;
-    const CollectiveEnvelope& envelope =
-        profile.collectives.at({CollectiveKind::kAllReduce, *size});
-    EnvelopeCost cost;
-    cost.latency_s = EnvelopeSeconds(envelope, 0);
-    cost.flow_s = FlowSeconds(profile, CollectiveKind::kAllReduce, *size,
-                              bytes * (1 + 1.0 / ranks) / (1 + 1.0 / *size), law);
-    cost.interpolated = true;
-    cost.provenance = Weakest(envelope.quality.provenance, Provenance::kAssumed);
-    return cost;
+  if (sizes.empty() || !NvlsBeatsRing(cc, ranks)) return std::nullopt;
+  int measured = 0;
+  for (const int size : sizes) {
+    if (MeasuredByNvls(profile, size, law)) measured = size;
   }
-  return std::nullopt;
+  const CollectiveEnvelope& envelope =
+      profile.collectives.at({CollectiveKind::kAllReduce, measured > 0 ? measured : sizes.back()});
+  EnvelopeCost cost;
+  cost.latency_s = EnvelopeSeconds(envelope, 0);
+  const double on_link = bytes * (1 + 1.0 / ranks);
+  cost.flow_s = measured > 0
+                    ? FlowSeconds(profile, CollectiveKind::kAllReduce, measured,
+                                  on_link / (1 + 1.0 / measured), law)
+                    : on_link / (law.link_bytes_per_s * NcclNvLinkShare(cc) * NvlsShare(cc));
+  cost.interpolated = true;
+  cost.provenance = Weakest(envelope.quality.provenance, Provenance::kAssumed);
+  return cost;
 }
 
 // An all-reduce that may not go through the switch where the measured one did: a reduce-scatter and
@@ -153,17 +158,12 @@ std::optional<EnvelopeCost> ByHalves(const Profile& profile, int ranks, double b
 
 }  // namespace
 
-bool MeasuredByNvls(const Profile& profile, int ranks, bool switches_reduce) {
-  if (!switches_reduce || ranks < 3) return false;
-  const auto find = [&](CollectiveKind kind) {
-    const auto entry = profile.collectives.find({kind, ranks});
-    return entry == profile.collectives.end() || entry->second.lines.empty()
-               ? 0.0
-               : SlopeOf(entry->second) * BusFactor(kind, ranks);
-  };
-  const double all_reduce = find(CollectiveKind::kAllReduce);
-  const double halves = find(CollectiveKind::kAllGather);
-  return all_reduce > 0 && halves > 0 && all_reduce > kFaster * halves;
+bool MeasuredByNvls(const Profile& profile, int ranks, const EnvelopeLaw& law) {
+  const auto entry = profile.collectives.find({CollectiveKind::kAllReduce, ranks});
+  if (!law.switches_reduce || law.link_bytes_per_s <= 0 || entry == profile.collectives.end())
+    return false;
+  return SlopeOf(entry->second) * BusFactor(CollectiveKind::kAllReduce, ranks) >
+         law.link_bytes_per_s * NcclNvLinkShare(profile.device.compute_capability);
 }
 
 std::optional<EnvelopeCost> PriceByEnvelope(const Profile& profile, CollectiveKind kind, int ranks,

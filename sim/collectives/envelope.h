@@ -29,9 +29,8 @@ struct EnvelopeLaw {
 std::optional<EnvelopeCost> PriceByEnvelope(const Profile& profile, CollectiveKind kind, int ranks,
                                             double bytes, const EnvelopeLaw& law);
 
-// Whether an all-reduce measured on `ranks` GPUs went through NVLS: faster than a reduce-scatter and
-// an all-gather, which go by rings, together.
-bool MeasuredByNvls(const Profile& profile, int ranks, bool switches_reduce);
+// Whether an all-reduce measured on `ranks` GPUs went through NVLS: faster than any ring on that link.
+bool MeasuredByNvls(const Profile& profile, int ranks, const EnvelopeLaw& law);
 
 // The bus bandwidth of large messages on `ranks` GPUs, B/s: all-gather's, whose ring is the
 // plainest, else another kind's; nearest measured size. nullopt where nothing was measured.

@@ -18,7 +18,7 @@ namespace aurum {
 
 namespace {
 
-constexpr double kLarge = 64 * kMiB;
+constexpr double kLarge = 32 * kMiB;
 constexpr double kMatch = 0.12;
 
 double Middle(std::vector<double> values) {

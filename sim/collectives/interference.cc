@@ -4,6 +4,8 @@
 #include <cassert>
 #include <cmath>
 
+#include "sim/collectives/protocol.h"
+
 namespace aurum {
 
 // A collective of NCCL is a kernel. Each of its channels is one thread block of up to 640 threads,
@@ -59,7 +61,8 @@ int NvlsChannels(double compute_capability, bool several_domains) {
 bool ByNvls(CollectiveKind kind, const GroupShape& shape, const Cluster& cluster,
             const Profile& profile, const CollectiveCost& cost) {
   if (cost.algorithm == CollectiveAlgorithmName(CollectiveAlgorithm::kNvls)) return true;
-  return cost.algorithm == "envelope" && kind == CollectiveKind::kAllReduce && shape.ranks > 2 &&
+  return cost.algorithm == "envelope" && kind == CollectiveKind::kAllReduce &&
+         NvlsBeatsRing(profile.device.compute_capability, shape.ranks) &&
          WhyNot(CollectiveAlgorithm::kNvls, kind, shape, cluster, profile.device.compute_capability,
                 false)
              .empty();

@@ -14,7 +14,8 @@ namespace {
 // `flow_s`.
 double FillSeconds(double hops, double stream, double flow_s, double chunk = 0) {
   if (stream <= 0) return 0;
-  return std::max(0.0, hops - 1) * flow_s * std::min(1.0, (chunk > 0 ? chunk : ChunkOf(stream)) / stream);
+  return std::max(0.0, hops - 1) * flow_s *
+         std::min(1.0, (chunk > 0 ? chunk : ChunkOf(stream)) / stream);
 }
 
 double RingLatency(CollectiveKind kind, double bytes, const GroupShape& shape,

@@ -154,6 +154,11 @@ double NvlsShare(double compute_capability) {
   return compute_capability >= 9 ? 0.85 : 0;
 }
 
+bool NvlsBeatsRing(double compute_capability, int ranks) {
+  return NvlsShare(compute_capability) * BusFactor(CollectiveKind::kAllReduce, ranks) >
+         1 + 1.0 / ranks;
+}
+
 bool HasProtocols(CollectiveAlgorithm algorithm) {
   return algorithm == CollectiveAlgorithm::kRing || algorithm == CollectiveAlgorithm::kTree ||
          algorithm == CollectiveAlgorithm::kNvls || algorithm == CollectiveAlgorithm::kDirect;
@@ -198,7 +203,10 @@ ProtocolTime BestProtocol(CollectiveAlgorithm algorithm, CollectiveKind kind, do
       step.between_s = network_s - kNetworkLinks_s + message_s +
                        (tree ? figures.tree_network_s : figures.ring_network_s);
     }
-    const double share = tree ? figures.tree_share : figures.ring_share;
+    double share = tree ? figures.tree_share : figures.ring_share;
+    // Two nodes: either tree crosses each way once, half of what NCCL reckons, so NCCL leaves it for
+    // the ring as early as with more nodes. Priced as it reckons.
+    if (tree && nodes == 2) share /= 2;
     ProtocolTime time;
     time.protocol = figures.protocol;
     time.flow_s = flow_s / share;

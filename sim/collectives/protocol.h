@@ -25,6 +25,9 @@ const TransportFacts& FactsOf(Transport transport);
 double NcclNvLinkShare(double compute_capability);
 // Of that, what in-switch reduction reaches; 0 where there is none (below 9.0).
 double NvlsShare(double compute_capability);
+// Whether NCCL's figures have an all-reduce of large messages on `ranks` GPUs of an NVSwitch faster
+// through the switch than by a ring: from 4 on Hopper, from 6 on Blackwell.
+bool NvlsBeatsRing(double compute_capability, int ranks);
 
 // The protocol of least time for one collective whose bytes take `flow_s` at the links' full rate,
 // and its parts. `intra_s`, `network_s`: latency of the links of the longest step inside a domain and

@@ -39,36 +39,40 @@ struct System {
   double mebi, large;
   bool nvls = true;
 };
+//
+// The tables of SimuMax, ml-engineering and Galvatron were timed by a framework's loop and not by
+// nccl-tests: tens of µs of launches and barriers on top, hundreds on 32 GPUs, which is where their
+// sizes around 1 MiB are off.
 const std::vector<System> kSystems = {
-    {"aws-p5-2n-allreduce", "16xh100-efa", "h100", 0.25, 0.1},
+    {"aws-p5-2n-allreduce", "16xh100-efa", "h100", 0.12, 0.04},
     // The same instances, three times slower at 128 MiB than the row above: not a healthy run.
     {"aws-p5-2n-eks-allreduce", "16xh100-efa", "h100", 9, 9},
-    {"aws-p5-1n", "8xh100-hgx", "h100", 0.1, 0.06},
-    {"coreweave-gb200-1440", "1440xgb200-nvl72", "gb200", 0.25, 0.25},
-    {"simumax-8h100", "8xh100-hgx", "h100", 0.15, 0.05},
-    {"stas-8a100", "8xa100-hgx", "a100", 0.15, 0.05},
-    {"stas-b200-4n", "32xb200-efa", "b200", 0.5, 0.2},
+    {"aws-p5-1n", "8xh100-hgx", "h100", 0.08, 0.05},
+    {"coreweave-gb200-1440", "1440xgb200-nvl72", "gb200", 0.18, 0.2},
+    {"simumax-8h100", "8xh100-hgx", "h100", 0.25, 0.03},
+    {"stas-8a100", "8xa100-hgx", "a100", 0.26, 0.03},
+    {"stas-b200-4n", "32xb200-efa", "b200", 0.43, 0.03},
     {"stas-h200-5g-8GiB-nvls-off", "8xh200-hgx", "h200", 0.06, 0.06, false},
     {"stas-h200-7g-8GiB-nvls-off", "8xh200-hgx", "h200", 0.06, 0.06, false},
     {"stas-b200-8g-8GiB-nvls-off", "8xb200-hgx", "b200", 0.1, 0.1, false},
-    {"stas-h200", "8xh200-hgx", "h200", 0.06, 0.06},
-    {"stas-b200", "8xb200-hgx", "b200", 0.06, 0.06},
-    {"azure-h100", "8xh100-hgx", "h100", 0.15, 0.06},
-    {"galvatron-1n", "8xa100-hgx", "a100", 0.2, 0.12},
-    {"aic-a100_sxm", "8xa100-hgx", "a100", 0.12, 0.12},
-    {"aic-h100_sxm", "8xh100-hgx", "h100", 0.12, 0.12},
-    {"aic-h200_sxm", "8xh200-hgx", "h200", 0.15, 0.15},
-    {"aic-b200_sxm", "8xb200-hgx", "b200", 0.15, 0.15},
+    {"stas-h200", "8xh200-hgx", "h200", 0.03, 0.03},
+    {"stas-b200", "8xb200-hgx", "b200", 0.03, 0.03},
+    {"azure-h100", "8xh100-hgx", "h100", 0.11, 0.03},
+    {"galvatron-1n", "8xa100-hgx", "a100", 0.4, 0.06},
+    {"aic-a100_sxm", "8xa100-hgx", "a100", 0.06, 0.03},
+    {"aic-h100_sxm", "8xh100-hgx", "h100", 0.04, 0.02},
+    {"aic-h200_sxm", "8xh200-hgx", "h200", 0.06, 0.02},
+    {"aic-b200_sxm", "8xb200-hgx", "b200", 0.07, 0.03},
     // Not the profile's device: B200's tables for B300's NVLink of the same rate.
-    {"aic-b300_sxm", "8xb200-hgx", "b200", 0.2, 0.2},
-    {"aic-gb200", "72xgb200-nvl72", "gb200", 0.15, 0.15},
-    {"aic-gb300", "72xgb200-nvl72", "gb200", 0.2, 0.2},
+    {"aic-b300_sxm", "8xb200-hgx", "b200", 0.09, 0.03},
+    {"aic-gb200", "72xgb200-nvl72", "gb200", 0.08, 0.03},
+    {"aic-gb300", "72xgb200-nvl72", "gb200", 0.08, 0.04},
     // Its source calls the tables of eight suspect: 1.4 GB/s, no peer-to-peer, a bad path.
     {"aic-l40s-all_reduce-8g", "8xl40s-pcie", "l40s", 99, 99},
     {"aic-l40s-alltoall-8g", "8xl40s-pcie", "l40s", 99, 99},
     {"aic-l40s-reduce_scatter-8g", "8xl40s-pcie", "l40s", 99, 99},
-    {"aic-l40s", "8xl40s-pcie", "l40s", 0.15, 0.15},
-    {"aic-rtx_pro_6000", "8xrtx-pro-6000-pcie", "rtx-pro-6000", 0.15, 0.15},
+    {"aic-l40s", "8xl40s-pcie", "l40s", 0.03, 0.02},
+    {"aic-rtx_pro_6000", "8xrtx-pro-6000-pcie", "rtx-pro-6000", 0.03, 0.02},
 };
 
 const System* SystemOf(const std::string& id) {
@@ -95,6 +99,76 @@ struct Band {
     return line;
   }
 };
+
+TEST_CASE(
+    "NVLS rises with the GPUs, rings do not: 5 and 7 of 8 from what was measured of 4 and 8") {
+  const Cluster node = Named("8xh200-hgx");
+  const Profile h200 = NamedProfile("h200");
+  double before = 0;
+  for (int gpus = 4; gpus <= 8; ++gpus) {
+    const Expectation nvls =
+        Expect(CollectiveKind::kAllReduce, gpus, {8 * kGiB}, node, h200, {})[0];
+    const Expectation ring =
+        Expect(CollectiveKind::kAllReduce, gpus, {8 * kGiB}, node, h200, {.nvls = false})[0];
+    CHECK(nvls.busbw_bytes_per_s > before);
+    CHECK(nvls.algorithm == "nvls");
+    CHECK(nvls.limit == "NVLS");
+    CHECK(ring.algorithm == "ring");
+    CHECK(ring.busbw_bytes_per_s < nvls.busbw_bytes_per_s);
+    CHECK(Deviation(ring.busbw_bytes_per_s, 365e9) < 0.03);
+    before = nvls.busbw_bytes_per_s;
+  }
+  // 16 of a rack of 72: between what 4 do, which was measured, and what the switch carries at most.
+  const Cluster rack = Named("72xgb200-nvl72");
+  const Profile gb200 = NamedProfile("gb200");
+  const auto at = [&](int gpus) {
+    return Expect(CollectiveKind::kAllReduce, gpus, {kGiB}, rack, gb200, {})[0].busbw_bytes_per_s;
+  };
+  CHECK(at(16) > at(4));
+  CHECK(at(16) <= at(72) * (1 + 1e-9));
+  CHECK(at(72) < 1068e9);  // 2 · 40.1 · 18 · 0.74
+}
+
+TEST_CASE("protocols by size between nodes, and time that never falls") {
+  for (const auto& name : {"16xh100-ndr", "64xh100-ndr", "32xb200-efa", "32xa100-hdr"}) {
+    const Cluster cluster = Named(name);
+    const Profile profile = NamedProfile(cluster.gpu.profile);
+    for (const CollectiveKind kind : kAllKinds) {
+      std::vector<double> sizes;
+      for (double bytes = 1024; bytes <= 16 * kGiB; bytes *= 2) sizes.push_back(bytes);
+      const std::vector<Expectation> all =
+          Expect(kind, cluster.GpuCount(), sizes, cluster, profile, {});
+      CAPTURE(name);
+      CAPTURE(CollectiveName(kind));
+      CHECK(all.front().protocol == "LL");
+      CHECK(all.front().limit == "latency");
+      CHECK(all.back().protocol == "Simple");
+      CHECK(all.back().limit != "latency");
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        if (i > 0) CHECK(all[i].seconds >= all[i - 1].seconds);
+        CHECK(all[i].busbw_low_bytes_per_s < all[i].busbw_bytes_per_s);
+        CHECK(all[i].busbw_high_bytes_per_s > all[i].busbw_bytes_per_s);
+        CHECK(Deviation(all[i].busbw_bytes_per_s,
+                        all[i].algbw_bytes_per_s * BusFactor(kind, cluster.GpuCount())) < 1e-12);
+      }
+    }
+  }
+}
+
+TEST_CASE("what limits is named") {
+  const auto limit = [](const std::string& name, CollectiveKind kind) {
+    const Cluster cluster = Named(name);
+    const Profile profile = NamedProfile(cluster.gpu.profile);
+    return Expect(kind, cluster.GpuCount(), {8 * kGiB}, cluster, profile, {})[0].limit;
+  };
+  CHECK(limit("8xh100-hgx", CollectiveKind::kAllReduce) == "NVLS");
+  CHECK(limit("8xh100-hgx", CollectiveKind::kAllGather) == "NVLink");
+  CHECK(limit("8xa100-hgx", CollectiveKind::kAllReduce) == "NVLink");
+  CHECK(limit("4x4090-pcie", CollectiveKind::kAllReduce) == "CPU link");
+  CHECK(limit("2x4090-pcie", CollectiveKind::kAllReduce) == "PCIe");
+  CHECK(limit("64xa100-hdr", CollectiveKind::kAllGather) == "NIC");
+  CHECK(limit("1024xh100-ndr-2to1", CollectiveKind::kAllToAll) == "spine");
+}
 
 TEST_CASE("public nccl-tests tables against what is expected, system by system") {
   const std::string path = SharedPath("data/measured/collectives.json");
