@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/collectives/collective.h"
+#include "sim/collectives/flows.h"
 #include "sim/collectives/protocol.h"
 
 namespace aurum {
@@ -115,7 +116,7 @@ std::optional<EnvelopeCost> ByRing(const Profile& profile, CollectiveKind kind, 
 }
 
 // An all-reduce through the switch, by the largest size where one was measured, else at the rate that
-// NCCL plans with, with the latency of the largest size.
+// NCCL plans with and with its latency.
 std::optional<EnvelopeCost> ByNvls(const Profile& profile, int ranks, double bytes,
                                    const EnvelopeLaw& law) {
   if (!law.nvls || !law.switches_reduce || law.link_bytes_per_s <= 0) return std::nullopt;
@@ -130,6 +131,7 @@ std::optional<EnvelopeCost> ByNvls(const Profile& profile, int ranks, double byt
       profile.collectives.at({CollectiveKind::kAllReduce, measured > 0 ? measured : sizes.back()});
   EnvelopeCost cost;
   cost.latency_s = EnvelopeSeconds(envelope, 0);
+  if (measured == 0) cost.latency_s = std::max(cost.latency_s, kNvlsInside_s);
   const double on_link = bytes * (1 + 1.0 / ranks);
   cost.flow_s = measured > 0
                     ? FlowSeconds(profile, CollectiveKind::kAllReduce, measured,
