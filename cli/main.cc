@@ -333,9 +333,9 @@ int Main(int argc, char** argv) {
   }
 
   try {
-    RefuseOwnInput(options, inputs,
-                   {scenario, file, loads, cluster, published.records, published.encoders,
-                    expect.measured});
+    RefuseOwnInput(
+        options, inputs,
+        {scenario, file, loads, cluster, published.records, published.encoders, expect.measured});
     if (!std::filesystem::is_directory(options.data_root + "/models/catalogue")) {
       ThrowInput(206, "no catalogues under '" + options.data_root + "'",
                  "set AURUM_DATA to the folder that holds models/, topologies/ and calibrate/, or "

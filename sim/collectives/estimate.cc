@@ -24,7 +24,8 @@ namespace aurum {
 // envelope of lines is the best of them at each size. Between domains the constants are: latency as
 // fitted on training runs, which is near LL's, and bandwidth as Simple's; so sizes around 1 MiB,
 // where a library changes from one to the other, come out too fast (tests/collectives/
-// measured_test.cc has by how much).
+// measured_test.cc has by how much). CollectiveOptions::protocols prices the three apart (protocol.cc);
+// expect.cc uses that.
 //
 // Constants, and where they are from:
 //   - NVLink gives NCCL 20 of 25 GB/s per link (A100), 20.6 (H100), 40.1 of 50 (B200): NCCL,
