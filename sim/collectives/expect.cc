@@ -19,10 +19,10 @@ constexpr double kTablesEnd = 512 * kMiB;
 constexpr double kNvlsFrom = 4 * kMiB;
 
 // How far a healthy system may lie from the expectation, as factors on busbw. Where the profile was
-// measured on such a node: 8 % for large messages, else twice the error that its fit shows on sizes held back.
-// Elsewhere the errors of tests/collectives/expect_test.cc, rounded up: 20 % for what follows from
-// other sizes of the node; between nodes a third for large messages, half for small ones, whose time
-// is NICs' and switches' latency.
+// measured on such a node: 8 % for large messages, else twice the error that its fit shows on sizes
+// held back. Elsewhere the errors of tests/collectives/expect_test.cc, rounded up: 20 % for what
+// follows from other sizes of the node; between nodes a quarter for large messages, more for small
+// ones, whose time is NICs' and switches' latency.
 struct Margin {
   double low, high;
 };
