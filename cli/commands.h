@@ -17,6 +17,18 @@ ExitCode SweepCommand(const Options& options, const std::string& scenario,
 ExitCode ReportCommand(const Options& options, const std::vector<std::string>& inputs);
 ExitCode TopologyCommand(const Options& options, const std::string& cluster,
                          const std::vector<int>& path);
+// What nccl-tests should show on the cluster, or what it did show beside it.
+struct ExpectCommand {
+  bool expect = false;
+  std::string op;        // a collective or "all"; empty: all_reduce, or what the file tells
+  std::string sizes;     // "1M,64M,1G"; empty: a ladder
+  std::string measured;  // nccl-tests' output; empty: none
+  int gpus = 0;          // 0: all powers of two and all, or what the file tells
+  bool no_nvls = false;
+};
+// Exit code 5 where what was measured lies below expectation, or its results were wrong.
+ExitCode ExpectTopologyCommand(const Options& options, const std::string& cluster,
+                               const ExpectCommand& command);
 // What a scenario's step, or a traffic document, puts on each link of its cluster.
 ExitCode LoadsCommand(const Options& options, const std::string& cluster, const std::string& file,
                       int links_shown);

@@ -183,6 +183,23 @@ int Main(int argc, char** argv) {
       "a scenario or a traffic document: what it puts on each link of the cluster");
   topology->add_option("--links", links_shown, "so many links of --loads, the most shared first")
       ->check(CLI::Range(1, 1000000));
+  ExpectCommand expect;
+  const auto expect_option = [&](CLI::Option* option) { return option->group("Expected busbw"); };
+  expect_option(topology->add_flag("--expect", expect.expect,
+                                   "what nccl-tests should show: time, algbw, busbw, and why"));
+  expect_option(topology->add_option(
+      "--op", expect.op,
+      "all_reduce (default), all_gather, reduce_scatter, all_to_all, broadcast, send_recv or all"));
+  expect_option(topology->add_option("--gpus", expect.gpus,
+                                     "ranks 0 to N-1 (default: all powers of two, and all)"))
+      ->check(CLI::Range(1, 100000000));
+  expect_option(topology->add_option("--sizes", expect.sizes, "1M,64M,1G (default: a ladder)"));
+  expect_option(topology->add_option(
+      "--measured", expect.measured,
+      "output of nccl-tests, text or JSON: put beside the expected, with a verdict"));
+  expect_option(topology->add_flag("--no-nvls", expect.no_nvls,
+                                   "as with NCCL_NVLS_ENABLE=0, or a type that NVSwitches do not "
+                                   "add (int8)"));
   run_options(topology);
   common(topology);
 
@@ -290,6 +307,16 @@ int Main(int argc, char** argv) {
   if (format == "csv") options.format = Format::kCsv;
   if (format == "md") options.format = Format::kMarkdown;
 
+  if (!expect.expect && expect.measured.empty() &&
+      (!expect.op.empty() || !expect.sizes.empty() || expect.gpus > 0 || expect.no_nvls)) {
+    Diagnostic d;
+    d.code = 1;
+    d.message = "--op, --gpus, --sizes and --no-nvls are of --expect";
+    d.help = "add --expect, or --measured FILE";
+    PrintDiagnostic(options, d);
+    return static_cast<int>(ExitCode::kUsage);
+  }
+
   // Data on standard output is one document: a drawing is none.
   if ((options.timeline || options.width > 0) &&
       (!options.timeline ||
@@ -306,8 +333,9 @@ int Main(int argc, char** argv) {
   }
 
   try {
-    RefuseOwnInput(options, inputs,
-                   {scenario, file, loads, cluster, published.records, published.encoders});
+    RefuseOwnInput(
+        options, inputs,
+        {scenario, file, loads, cluster, published.records, published.encoders, expect.measured});
     if (!std::filesystem::is_directory(options.data_root + "/models/catalogue")) {
       ThrowInput(206, "no catalogues under '" + options.data_root + "'",
                  "set AURUM_DATA to the folder that holds models/, topologies/ and calibrate/, or "
@@ -325,8 +353,12 @@ int Main(int argc, char** argv) {
     } else if (formula->parsed()) {
       code = FormulaCommand(options, scenario);
     } else if (topology->parsed()) {
-      code = loads.empty() ? TopologyCommand(options, cluster, path)
-                           : LoadsCommand(options, cluster, loads, links_shown);
+      if (expect.expect || !expect.measured.empty()) {
+        code = ExpectTopologyCommand(options, cluster, expect);
+      } else {
+        code = loads.empty() ? TopologyCommand(options, cluster, path)
+                             : LoadsCommand(options, cluster, loads, links_shown);
+      }
     } else if (import_command->parsed()) {
       code = ImportCommand(options, kind, file, machine);
     } else if (validate->parsed()) {

@@ -72,6 +72,24 @@ std::string_view LinkKindName(LinkKind kind) {
   return "";
 }
 
+std::string_view TransportName(Transport transport) {
+  switch (transport) {
+    case Transport::kInfiniBand:
+      return "infiniband";
+    case Transport::kRoce:
+      return "roce";
+    case Transport::kEfa:
+      return "efa";
+    case Transport::kSlingshot:
+      return "slingshot";
+    case Transport::kOmniPath:
+      return "omni_path";
+    case Transport::kTcp:
+      return "tcp";
+  }
+  return "";
+}
+
 std::string_view RoutingName(Routing routing) {
   switch (routing) {
     case Routing::kDModK:
@@ -250,6 +268,7 @@ Cluster ReadCluster(const JsonDocument& document) {
   cluster.nodes = spec.nodes;
   cluster.gpus_per_node = spec.node.gpus;
   cluster.nics_per_node = spec.node.nics;
+  if (spec.fabric) cluster.transport = spec.fabric->transport;
   cluster.host_memory_bytes_per_node = spec.node.host_memory_bytes;
   cluster.source = spec.source;
   cluster.warnings = spec.warnings;

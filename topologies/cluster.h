@@ -33,6 +33,11 @@ std::string_view VertexKindName(
 std::string_view LinkKindName(
     LinkKind kind);  // "NVLink", "PCIe", "inter-socket", "network", "chip-to-chip", "xGMI"
 
+// What carries messages between nodes, which decides what share of a NIC's rate they get and what a
+// message costs besides (sim/collectives/protocol.h).
+enum class Transport { kInfiniBand, kRoce, kEfa, kSlingshot, kOmniPath, kTcp };
+std::string_view TransportName(Transport transport);  // "infiniband", "roce", "efa", …
+
 struct Vertex {
   VertexKind kind = VertexKind::kGpu;
   int node = -1;  // -1 for switches between nodes
@@ -73,9 +78,10 @@ class Cluster {
   int nodes = 1;
   int gpus_per_node = 1;
   int nics_per_node = 0;
-  double host_memory_bytes_per_node = 0;  // 0 = not told
-  std::string source;                     // where bandwidths and latencies are from
-  std::vector<std::string> warnings;      // what an importer had to assume, kept in the document
+  Transport transport = Transport::kInfiniBand;  // where nodes are joined
+  double host_memory_bytes_per_node = 0;         // 0 = not told
+  std::string source;                            // where bandwidths and latencies are from
+  std::vector<std::string> warnings;  // what an importer had to assume, kept in the document
   Provenance provenance = Provenance::kDatasheet;
 
   int GpuCount() const { return nodes * gpus_per_node; }

@@ -211,6 +211,8 @@ FabricSpec ReadFabric(ObjectReader reader, const NodeSpec& node) {
           : node.nic_bytes_per_s;
   fabric.routing =
       static_cast<Routing>(reader.ChoiceOr("routing", 0, {"d-mod-k", "ecmp", "adaptive"}));
+  fabric.transport = static_cast<Transport>(reader.ChoiceOr(
+      "transport", 0, {"infiniband", "roce", "efa", "slingshot", "omni_path", "tcp"}));
   if (reader.Has("hash_seed")) {
     fabric.hash_seed =
         static_cast<std::uint64_t>(reader.Integer("hash_seed", 0, std::int64_t{1} << 53));

@@ -71,6 +71,7 @@ struct FabricSpec {
   double switch_link_latency_s = 0;  // between switches
   double switch_link_bytes_per_s = 0;
   Routing routing = Routing::kDModK;
+  Transport transport = Transport::kInfiniBand;
   std::uint64_t hash_seed = 0;  // of ECMP
   std::string source;
 };

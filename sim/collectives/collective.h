@@ -22,6 +22,7 @@ struct CollectiveCost {
   double bus_bandwidth_bytes_per_s = 0;  // nccl-tests' busbw at this size
   TrafficPattern pattern{};              // empty if the group has one rank
   std::string algorithm{};   // "envelope" where it was measured, else CollectiveAlgorithmName
+  std::string protocol{};    // "LL", "LL128" or "Simple" where the options choose one
   std::string bottleneck{};  // kind of the limiting link: "NVLink", "PCIe", "network"; "measured"
   Provenance provenance = Provenance::kAssumed;
 };
@@ -37,12 +38,24 @@ struct CollectiveOptions {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;
   int channels = 0;    // parallel rings or trees between domains; 0 = by the group (ShapeOf)
   bool sharp = false;  // the network's switches reduce
+  // Price LL, LL128 and Simple and the cluster's transport as NCCL does (protocol.h), and take the
+  // best; false: one set of step latencies for all sizes, as fitted on training steps.
+  bool protocols = false;
+  bool nvls = true;  // false: switched off, or a type that NVSwitches do not add (int8)
+  // Sizes up to which the profile's envelopes were measured. Beyond, all-reduce, all-gather and
+  // reduce-scatter go on at the rate that NCCL plans with where the last line is near it
+  // (envelope.cc). 0 = the last line goes on for ever.
+  double measured_to_bytes = 0;
 };
 
 // NVLink rate, B/s each way, of the SXM boards that the public measurements were taken on, by
 // compute capability; 0 where that says nothing. Datasheets: A100 (8.0) 600 GB/s, H100 and H200
 // (9.0) 900 GB/s, Blackwell (10.x) 1.8 TB/s both ways.
 double MeasuredNvLinkBandwidth(double compute_capability);
+
+// The same of PCIe cards, one GPU's x16: Ada (8.9) 31.5 GB/s, Blackwell workstation (12.x) 63; 0
+// elsewhere.
+double MeasuredPcieBandwidth(double compute_capability);
 
 // Prices `kind` with `bytes` (nccl-tests' size convention, see CollectiveEnvelope) run at the same
 // time by all `groups` of equal size ≥ 1, ranks in [0, GpuCount()). The flows of all groups share

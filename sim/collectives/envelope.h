@@ -14,12 +14,23 @@ struct EnvelopeCost {
   Provenance provenance = Provenance::kAssumed;
 };
 
+// What is known besides the measurements.
+struct EnvelopeLaw {
+  double step_s = 0;             // one more ring step, for sizes beyond the largest measured
+  double link_bytes_per_s = 0;   // NVLink rate of a GPU of the measured node; 0 = none or unknown
+  bool switches_reduce = false;  // that node's do (NVLS)
+  bool nvls = true;              // the priced collective may use it
+  double measured_to_bytes = 0;  // CollectiveOptions
+};
+
 // By the profile's envelope of `kind` on `ranks` GPUs. Where that size was not measured, by its
 // neighbours (envelope.cc); a broadcast is priced by all-gather's where it has none of its own.
-// nullopt where the profile says nothing. `step_s`: latency of one more ring step, for sizes beyond
-// the largest measured.
+// nullopt where the profile says nothing.
 std::optional<EnvelopeCost> PriceByEnvelope(const Profile& profile, CollectiveKind kind, int ranks,
-                                            double bytes, double step_s);
+                                            double bytes, const EnvelopeLaw& law);
+
+// Whether an all-reduce measured on `ranks` GPUs went through NVLS: faster than any ring on that link.
+bool MeasuredByNvls(const Profile& profile, int ranks, const EnvelopeLaw& law);
 
 // The bus bandwidth of large messages on `ranks` GPUs, B/s: all-gather's, whose ring is the
 // plainest, else another kind's; nearest measured size. nullopt where nothing was measured.

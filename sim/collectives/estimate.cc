@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/collectives/envelope.h"
+#include "sim/collectives/protocol.h"
 
 namespace aurum {
 
@@ -23,7 +24,8 @@ namespace aurum {
 // envelope of lines is the best of them at each size. Between domains the constants are: latency as
 // fitted on training runs, which is near LL's, and bandwidth as Simple's; so sizes around 1 MiB,
 // where a library changes from one to the other, come out too fast (tests/collectives/
-// measured_test.cc has by how much).
+// measured_test.cc has by how much). CollectiveOptions::protocols prices the three apart (protocol.cc);
+// expect.cc uses that.
 //
 // Constants, and where they are from:
 //   - NVLink gives NCCL 20 of 25 GB/s per link (A100), 20.6 (H100), 40.1 of 50 (B200): NCCL,
@@ -56,11 +58,39 @@ double NvLinkBandwidth(const Cluster& cluster, int src, int dst) {
 // measured node's.
 double NvLinkRatio(const Cluster& cluster, const Profile& profile, const CollectiveOptions& options,
                    int src, int dst) {
+  if (cluster.NvLinkDomainOf(src) < 0) {
+    // PCIe: by the narrowest link of the way, which the measured node's x16 were.
+    const double measured_pcie = MeasuredPcieBandwidth(profile.device.compute_capability);
+    double narrowest = 0;
+    for (const int id : cluster.Route(src, dst)) {
+      const Link& link = cluster.links()[id];
+      if (link.kind != LinkKind::kPcie) continue;
+      narrowest = narrowest == 0 ? link.bandwidth_bytes_per_s
+                                 : std::min(narrowest, link.bandwidth_bytes_per_s);
+    }
+    return measured_pcie > 0 && narrowest > 0 ? measured_pcie / narrowest : 1;
+  }
   const double measured = options.measured_nvlink_bytes_per_s > 0
                               ? options.measured_nvlink_bytes_per_s
                               : MeasuredNvLinkBandwidth(profile.device.compute_capability);
   const double here = NvLinkBandwidth(cluster, src, dst);
   return measured > 0 && here > 0 ? measured / here : 1;
+}
+
+// What an envelope goes by beyond its measurements.
+EnvelopeLaw LawOf(const Question& q, double step_s) {
+  EnvelopeLaw law;
+  law.step_s = step_s;
+  if (q.shapes.front().nvlink) {
+    law.link_bytes_per_s = q.options.measured_nvlink_bytes_per_s > 0
+                               ? q.options.measured_nvlink_bytes_per_s
+                               : MeasuredNvLinkBandwidth(q.profile.device.compute_capability);
+    law.switches_reduce = q.profile.device.compute_capability >= 9 &&
+                          SwitchPorts(q.shapes.front().domains.front(), q.cluster).has_value();
+  }
+  law.nvls = q.options.nvls;
+  law.measured_to_bytes = q.options.measured_to_bytes;
+  return law;
 }
 
 // What the flows take at least, by the bandwidth measured inside a domain; 0 where nothing was.
@@ -126,7 +156,7 @@ std::vector<CollectiveAlgorithm> Candidates(const Question& q) {
       });
     });
   });
-  if (one_node && applies(CollectiveAlgorithm::kNvls))
+  if (one_node && q.options.nvls && applies(CollectiveAlgorithm::kNvls))
     candidates.push_back(CollectiveAlgorithm::kNvls);
   if (q.options.sharp && applies(CollectiveAlgorithm::kSharp))
     candidates.push_back(CollectiveAlgorithm::kSharp);
@@ -184,8 +214,9 @@ std::optional<Estimate> EstimateByEnvelope(const Question& q) {
     }
   };
   add(q.shapes.front());
-  const std::optional<EnvelopeCost> envelope = PriceByEnvelope(
-      q.profile, q.kind, q.ranks, q.bytes, StepLatency(plan.HighestLatency(false), false));
+  const std::optional<EnvelopeCost> envelope =
+      PriceByEnvelope(q.profile, q.kind, q.ranks, q.bytes,
+                      LawOf(q, StepLatency(plan.HighestLatency(false), false)));
   if (!envelope) return std::nullopt;
   estimate.provenance = envelope->provenance;
   estimate.envelope_latency_s = envelope->latency_s * q.options.intra_factor;
@@ -254,7 +285,17 @@ CollectiveCost CostOf(const Question& q, const Estimate& estimate, std::optional
   } else {
     cost.bottleneck = LinkKindLabel(least_s > flow_s ? LinkKind::kNvLink : limiting);
     flow_s = std::max(flow_s, least_s);
+    const bool protocols = q.options.protocols && HasProtocols(estimate.algorithm);
+    const double wires_s = flow_s;
     const auto latency = [&](std::size_t g, double intra_s, double network_s, bool over_network) {
+      if (protocols) {
+        const ProtocolTime time = BestProtocol(estimate.algorithm, q.kind, q.bytes, q.shapes[g],
+                                               q.cluster, q.profile.device.compute_capability,
+                                               intra_s, network_s, over_network, wires_s);
+        flow_s = std::max(flow_s, time.flow_s);
+        cost.protocol = ProtocolName(time.protocol);
+        return time.latency_s;
+      }
       StepLatencies step;
       step.intra_s = StepLatency(intra_s, false);
       step.between_s = over_network ? StepLatency(network_s, true) : step.intra_s;
@@ -308,6 +349,11 @@ double MeasuredNvLinkBandwidth(double compute_capability) {
   if (compute_capability == 9.0) return 450e9;
   if (compute_capability >= 10.0 && compute_capability < 11.0) return 900e9;
   return 0;
+}
+
+double MeasuredPcieBandwidth(double compute_capability) {
+  if (compute_capability == 8.9) return 31.5e9;
+  return compute_capability >= 12 ? 63e9 : 0;
 }
 
 LinkEfficiency EfficiencyOf(CollectiveAlgorithm algorithm, const Profile& profile,

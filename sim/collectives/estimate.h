@@ -24,9 +24,12 @@ struct Question {
   int ranks = 0;
 
   double BytesOnBus() const { return bytes * BusFactor(kind, ranks); }
+  // Where a measured node can stand for the groups': inside one NVLink domain, or one node of PCIe
+  // with peer-to-peer if the profile's device is a PCIe card.
   bool InsideDomains() const {
-    return std::all_of(shapes.begin(), shapes.end(), [](const GroupShape& shape) {
-      return shape.nvlink && !shape.SeveralDomains();
+    return std::all_of(shapes.begin(), shapes.end(), [&](const GroupShape& shape) {
+      return !shape.SeveralDomains() &&
+             (shape.nvlink || MeasuredPcieBandwidth(profile.device.compute_capability) > 0);
     });
   }
 };

@@ -23,7 +23,8 @@ double ChunkOf(double stream);
 // Latency of one step, software included.
 struct StepLatencies {
   double intra_s = 0;
-  double between_s = 0;  // between domains
+  double between_s = 0;    // between domains
+  double chunk_bytes = 0;  // of what moves on in pieces; 0 = ChunkOf
 };
 inline constexpr double kIntraStepSoftware_s = 1.4e-6;
 inline constexpr double kNetworkStepSoftware_s = 9.3e-6;

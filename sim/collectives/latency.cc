@@ -12,9 +12,10 @@ namespace {
 
 // What a pipeline of `hops` takes to fill, when each of its streams carries `stream` bytes in
 // `flow_s`.
-double FillSeconds(double hops, double stream, double flow_s) {
+double FillSeconds(double hops, double stream, double flow_s, double chunk = 0) {
   if (stream <= 0) return 0;
-  return std::max(0.0, hops - 1) * flow_s * std::min(1.0, ChunkOf(stream) / stream);
+  return std::max(0.0, hops - 1) * flow_s *
+         std::min(1.0, (chunk > 0 ? chunk : ChunkOf(stream)) / stream);
 }
 
 double RingLatency(CollectiveKind kind, double bytes, const GroupShape& shape,
@@ -132,7 +133,8 @@ double LatencySeconds(CollectiveAlgorithm algorithm, CollectiveKind kind, double
               : 0;
       const double inside = kind == CollectiveKind::kAllReduce ? 2 : 1;
       return kNvlsInside_s + 2 * depth * kNvlsBetween_s +
-             FillSeconds(2 * inside + 2 * depth, bytes / static_cast<double>(shape.most), flow_s);
+             FillSeconds(2 * inside + 2 * depth, bytes / static_cast<double>(shape.most), flow_s,
+                         step.chunk_bytes);
     }
     case CollectiveAlgorithm::kSharp: {
       const double peers = static_cast<double>(shape.most) - 1;

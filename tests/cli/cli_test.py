@@ -439,5 +439,89 @@ class Published(Files):
             self.assertIn("error[E0860]", ran.stderr)
 
 
+class Expect(Files):
+    """aurum topology --expect and --measured."""
+
+    HEADER = (
+        "# Collective test starting: all_reduce_perf\n"
+        + "".join(f"#  Rank {rank:2} Group  0 Pid {rank + 1} on hidden device {rank:2} [0000:0{rank}:00] NVIDIA H200\n" for rank in range(8))
+        + "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
+    )
+
+    def log(self, busbw, prefix="", wrong=0):
+        lines = self.HEADER
+        for size in (64 << 20, 1 << 30, 8 << 30):
+            time = size * 1.75 / (busbw * 1e9) * 1e6
+            algbw = busbw / 1.75
+            half = f"{time:9.1f} {algbw:7.2f} {busbw:7.2f} {wrong:6d}"
+            lines += f"{size:12d} {size // 4:12d}     float     sum      -1  {half}  {half}\n"
+        return self.write("nccl.log", "".join(prefix + line + "\n" for line in lines.splitlines()))
+
+    def test_table_and_json_agree(self):
+        words = ("topology", "16xa100-hdr", "--expect", "--op", "all", "--gpus", "16", "--sizes", "1M,1G")
+        table = aurum(*words).stdout.splitlines()
+        self.assertEqual(len(table), 2 + 6 * 2)
+        self.assertIn("busbw GB/s", table[0])
+        out = json.loads(aurum(*words, "--json").stdout)
+        self.assertEqual(out["schema"], "aurum.expect/1")
+        self.assertEqual([item["collective"] for item in out["expected"]], ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"])
+        gather = out["expected"][1]["sizes"][1]
+        self.assertEqual(gather["size_bytes"], 1 << 30)
+        self.assertAlmostEqual(gather["busbw_bytes_per_s"], gather["size_bytes"] / gather["time_s"] * 15 / 16, delta=1)
+        self.assertLess(gather["busbw_low_bytes_per_s"], gather["busbw_bytes_per_s"])
+        self.assertEqual(gather["limit"], "NIC")
+        self.assertEqual(out["expected"][0]["sizes"][0]["limit"], "latency")
+        self.assertEqual(aurum(*words, "--json").stdout, aurum(*words, "--json").stdout)
+
+    def test_all_powers(self):
+        out = json.loads(aurum("topology", "24xh100-ndr", "--expect", "--json", "--sizes", "1G").stdout)
+        self.assertEqual([item["gpus"] for item in out["expected"]], [2, 4, 8, 16, 24])
+
+    def test_healthy(self):
+        for prefix in ("", "[1,0]<stdout>:", "2024-05-01T12:00:00Z "):
+            ran = aurum("topology", "8xh200-hgx", "--measured", self.log(470, prefix))
+            self.assertIn("all_reduce on 8 GPUs of 8xh200-hgx: healthy", ran.stdout)
+            self.assertEqual(ran.returncode, 0, ran.stdout)
+
+    def test_ring_instead_of_nvls(self):
+        path = self.log(360)
+        ran = aurum("topology", "8xh200-hgx", "--measured", path)
+        self.assertEqual(ran.returncode, 5, ran.stdout)
+        self.assertIn("below expectation by", ran.stdout)
+        self.assertIn("likely: a ring instead of NVLS", ran.stdout)
+        self.assertNotIn("hidden", ran.stdout + ran.stderr)
+        out = json.loads(aurum("topology", "8xh200-hgx", "--measured", path, "--json").stdout)
+        self.assertEqual(out["measured"][0]["verdict"], "below expectation")
+        self.assertEqual(aurum("topology", "8xh200-hgx", "--measured", path, "--no-nvls").returncode, 0)
+
+    def test_wrong_results(self):
+        ran = aurum("topology", "8xh200-hgx", "--measured", self.log(470, wrong=3))
+        self.assertEqual(ran.returncode, 5)
+        self.assertIn("WRONG RESULTS", ran.stdout)
+
+    def test_bad_input(self):
+        def fails(code, exit_code, *words):
+            ran = aurum("topology", *words)
+            self.assertEqual((ran.returncode, ran.stdout), (exit_code, ""), ran.stderr)
+            self.assertIn(f"error[{code}]", ran.stderr)
+            self.assertIn("help:", ran.stderr)
+            return ran.stderr
+
+        cut = self.write("cut.log", self.HEADER + "   1048576  262144  float  sum  -1  20.0\n")
+        self.assertIn("cut.log:11", fails("E0570", 3, "8xh200-hgx", "--measured", cut))
+        secret = self.write("cut.json", '{"version":2,"env":["TOKEN=secret"],"results":[{"size":1')
+        self.assertNotIn("secret", fails("E0570", 3, "8xh200-hgx", "--measured", secret))
+        fails("E0571", 3, "8xh200-hgx", "--measured", self.write("empty.log", "nothing\n"))
+        fails("E0572", 2, "8xh200-hgx", "--measured", self.write("odd.log", "1048576 262144 float 20.0 50.0 50.0 0 20.0 50.0 50.0 0\n"))
+        fails("E0573", 2, "8xh200-hgx", "--expect", "--gpus", "9")
+        fails("E0573", 2, "1x4090", "--expect")
+        self.assertIn("did you mean 'all_gather'?", fails("E0574", 2, "8xh200-hgx", "--expect", "--op", "all_gathr"))
+        for sizes in ("12X", "", ",", "0", "-1M", "nan", "1e300G"):
+            if sizes:
+                fails("E0575", 2, "8xh200-hgx", "--expect", "--sizes=" + sizes)
+        fails("E0001", 2, "8xh200-hgx", "--gpus", "8")
+        self.assertIn("error[E0201]", aurum("topology", "8xh200-hgx", "--measured", str(self.folder / "nowhere.log")).stderr)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=1)
