@@ -42,6 +42,10 @@ RecordFacts Noted(const std::string& notes, const std::string& task = "pretrain"
 TEST_CASE("facts that notes tell in words") {
   CHECK(Noted("no FlashAttention, PyTorch 1.10").plan.attention == "unfused");
   CHECK(Noted("FlashAttention 0.2.8").plan.attention == "flash");
+  CHECK(Noted("FlashAttention 0.2.8").plan.attention_kernel == "flash1");
+  CHECK(Noted("batch 1, FlashAttention 2, CUDA 11.8").plan.attention_kernel == "flash2");
+  CHECK(Noted("flash-attn 3").plan.attention_kernel == "flash3");
+  CHECK(Noted("FlashAttention; params 1.3 billion").plan.attention_kernel == "");
   CHECK(Noted("steady s/step").plan.attention == "");
   CHECK(Noted("torch.compile; seq 8192").plan.compiled == true);
   CHECK(Noted("steady; no compile").plan.compiled == false);

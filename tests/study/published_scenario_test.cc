@@ -28,7 +28,7 @@ TEST_CASE("a row that tells everything becomes a scenario") {
   const PublishedSources sources = OpenPublishedSources(".");
   const Translation t = ToScenario(Fixture("training")[0].facts, sources, ".");
   REQUIRE(t.skip == "");
-  CHECK(t.scenario.Find("stack")->AsString() == "pytorch-fsdp");
+  CHECK(t.scenario.Find("stack")->AsString() == "llm-foundry");
   const Json& plan = *t.scenario.Find("plan");
   CHECK(plan.Find("sharding")->AsString() == "fsdp");
   CHECK(plan.Find("recompute")->AsString() == "none");

@@ -257,6 +257,7 @@ Json PlanDocument(const RecordFacts& f, const PublishedSources& sources, const P
     return {};
   }
   plan.Set("precision", *precision);
+  if (!p.attention_kernel.empty()) plan.Set("attention", p.attention_kernel);
   const std::string optimizer = Lower(p.optimizer);
   if (Contains(optimizer, "8-bit") || Contains(optimizer, "8bit"))
     plan.Set("optimizer", "adam-8bit");

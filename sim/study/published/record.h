@@ -89,11 +89,12 @@ struct PlanFacts {
   std::vector<std::int64_t> layers_per_stage;
   std::string schedule, sharding, recompute, offload;  // as printed
   std::string attention;                               // "", "flash", "unfused"
-  std::optional<bool> compiled;                        // torch.compile
-  std::string loss;             // "", "plain", "fused", "chunked", "liger": the loss kernel
-  std::string optimizer;        // as printed
-  std::string adapter_targets;  // comma-separated names of the grammar
-  std::string frozen;           // modules, comma-separated
+  std::string attention_kernel;  // "", "flash1", "flash2", "flash3": the generation, where told
+  std::optional<bool> compiled;  // torch.compile
+  std::string loss;              // "", "plain", "fused", "chunked", "liger": the loss kernel
+  std::string optimizer;         // as printed
+  std::string adapter_targets;   // comma-separated names of the grammar
+  std::string frozen;            // modules, comma-separated
 };
 
 struct RecordFacts {

@@ -19,7 +19,7 @@
 //   fact                         phrases
 //   version                      "26.06" in software and framework; "container 26.06" in notes
 //   power limit                  "500W", "500 W" in the GPU's name; "500 W limit" in notes
-//   attention kernel             "no FlashAttention", "unfused attention"; "FlashAttention"
+//   attention kernel             "no FlashAttention", "unfused attention"; "FlashAttention 0.2.8"
 //   compiled                     "torch.compile"; "no compile"
 //   tensor-parallel overlap      "AsyncTP", "async TP=True", "TP comm overlap"; "async TP=False"
 //   8-bit optimizer              "8-bit" behind "optimizer"
@@ -100,6 +100,21 @@ std::string FrozenIn(const std::string& task) {
                              : "";
 }
 
+// "FlashAttention 0.2.8", "flash attention 1": the first; "flashattention-2", "FlashAttention 2.5": the
+// second. "" where no number follows.
+std::string FlashGeneration(const std::string& notes) {
+  for (const std::string_view name : {"flashattention", "flash attention", "flash-attn"}) {
+    std::size_t at = notes.find(name);
+    if (at == std::string::npos) continue;
+    at = notes.find_first_not_of(" -v", at + name.size());
+    if (at == std::string::npos || !Digit(notes[at]) || DigitsEnd(notes, at) - at > 1) return "";
+    if (notes[at] <= '1') return "flash1";
+    if (notes[at] <= '3') return std::string("flash") + notes[at];
+  }
+  return Contains(notes, "triton attention") || Contains(notes, "attention (triton") ? "flash1"
+                                                                                     : "";
+}
+
 std::optional<std::int64_t> Rank(const std::string& notes) {
   for (std::size_t at = notes.find("rank "); at != std::string::npos;
        at = notes.find("rank ", at + 1)) {
@@ -170,6 +185,8 @@ void ReadNotes(RecordFacts* facts) {
     else if (ContainsAny(notes, {"flashattention", "flash attention", "flash-attn"}))
       plan.attention = "flash";
   }
+  if (plan.attention_kernel.empty() && plan.attention == "flash")
+    plan.attention_kernel = FlashGeneration(notes);
   if (!plan.compiled) {
     if (ContainsAny(notes, {"no compile", "without torch.compile", "no regional compile"}))
       plan.compiled = false;

@@ -98,6 +98,9 @@ struct ModelReading {
 // words, makers' names and brackets left out.
 std::string PlainGpuName(std::string_view printed);
 
+// Lower case, every blank and underscore a hyphen.
+std::string PlainModelName(std::string_view printed);
+
 struct PublishedSources {
   std::vector<SourceReading> sources;  // the first that matches holds
   std::vector<FlagReading> flags;      // the longest that matches holds
