@@ -84,8 +84,8 @@
 // output is no multiple of 64 elements of 2 bytes, cuBLAS falls back to kernels that take a third
 // longer. Hopper's and Blackwell's loads (TMA) do not mind, and their tables show nothing.
 //
-// Cost of a call: 16…25 ns for the first two forms of GEMM and for attention, 60…90 ns for tiles
-// (on one core of a shared machine); no allocation.
+// Cost of a call, CPU time of one core: 16…50 ns for forms without tiles and for attention, 90…200 ns for
+// tiles and splits, more the smaller the product; no allocation.
 
 namespace aurum {
 namespace {
