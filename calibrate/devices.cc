@@ -82,9 +82,9 @@ std::vector<Device> MakeDevices() {
        .peak_fp32_flops = 19.5 * kTera,
        .sustained_factor = 1.15,
        .sustained_fp8_factor = 1.15,
-       .sustained_source =
-           std::string(kStudy) + "training GEMMs take 1.15 times the tables; agrees with 8192³ at "
-                                 "295 TFLOP/s on zeros, 257 on normal data",
+       .sustained_source = std::string(kStudy) +
+                           "training GEMMs take 1.15 times the tables; agrees with 8192³ at "
+                           "295 TFLOP/s on zeros, 257 on normal data",
        .power_limit_w = 400,
        .unaligned_factor = 1.33,
        .unaligned_source = kUnaligned,
@@ -225,6 +225,25 @@ std::vector<Device> MakeDevices() {
        .error_band_source = kUnmeasured,
        .description = "H100 PCIe 80 GB, derived from the SXM card. Half of its power limit: long "
                       "products may be slower than this says."});
+  devices.push_back(
+      {.profile = "h100-96",
+       .relative = "h100",
+       .facts = Facts({"NVIDIA H100 SXM 96 GB (HBM2e)", 97871, 2400, 989.4, 1978.9, 132, 9.0,
+                       "torchtitan's documentation of its machines: HBM2e at 2.4 TB/s; the chip is "
+                       "the H100 SXM's"}),
+       .peak_fp32_flops = 66.9 * kTera,
+       .fp8_ratio = 1.65,
+       .fp8_source = kFp8,
+       .sustained_factor = 1.25,
+       .sustained_fp8_factor = 1.11,
+       .sustained_source = std::string(kStudy) + "1.25, as for the 80 GB card" + kNarrow,
+       .power_limit_w = 700,
+       .error_band = 0.15,
+       .error_band_source =
+           "the 80 GB card's 10 %, and 5 % for the bandwidth ratio and the power law",
+       .description = "H100 SXM with 96 GB of HBM2e: the 80 GB card's fits with the bandwidth "
+                      "scaled. Clouds run it at "
+                      "500 W: say so with the cluster's power_limit_w."});
   devices.push_back(
       {.profile = "h100-nvl",
        .relative = "h100",

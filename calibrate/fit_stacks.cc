@@ -64,8 +64,7 @@ std::string RateGroup(const std::string& profile, bool narrow) {
   std::string group = profile.substr(0, profile.find('-'));
   if (group == "h200" || group == "h800" || group == "h20") group = "h100";
   if (group == "a800") group = "a100";
-  if (group == "b300") group = "b200";
-  if (group == "gb300") group = "gb200";
+  if (group == "gb200" || group == "gb300" || group == "b300") group = "b200";
   return group + (narrow ? " narrow" : "");
 }
 
@@ -431,6 +430,7 @@ const std::vector<StackConstant>& StackConstants() {
       {"tp_overlap_slowdown_share", &Stack::tp_overlap_slowdown, 0.5, 0.4, 2},
       {"step_overhead_s", &Stack::step_overhead_s, 0.015, 0.5, 100},
       {"host_per_layer_s", &Stack::host_per_layer_s, 0.0012, 0.7, 10},
+      {"host_per_expert_layer_s", &Stack::host_per_expert_layer_s, 0.0015, 0.7, 10},
   };
   return constants;
 }

@@ -88,13 +88,16 @@ struct Stack {
       false;  // a token crosses to a node once, whatever experts it has there
   bool ddp_copies_gradients = false;  // DDP: buckets are copies of the gradients
 
-  // Elementwise HBM traffic, bytes per token and element of width.
-  double norm_forward_bytes = 8, norm_backward_bytes = 12;
-  double residual_forward_bytes = 12, residual_backward_bytes = 4;
+  // Elementwise HBM traffic, bytes per token and element of width; norm and residual of one half of a
+  // layer.
+  double norm_forward_bytes = 4, norm_backward_bytes = 6;
+  double residual_forward_bytes = 6, residual_backward_bytes = 2;
   double rope_bytes = 4;  // per element of q and k, each way
   // Per element of the intermediate width.
   double gated_forward_bytes = 6, gated_backward_bytes = 10;
   double gelu_forward_bytes = 4, gelu_backward_bytes = 6;
+  // Casting the inputs of 8- and 4-bit products, per element, beyond what the op before writes anyway.
+  double cast_forward_bytes = 4, cast_backward_bytes = 4;
 
   // Measured over modelled time of kernels in a step.
   double gemm_factor = 1;            // on top of the profile's sustained factor
@@ -113,6 +116,7 @@ struct Stack {
   double layer_overhead_s = 0;  // host time per layer pass that the GPU waits for
   // Host time to enqueue one pass of a layer; hidden where the GPU takes longer.
   double host_per_layer_s = 0;
+  double host_per_expert_layer_s = 0;  // the same of a layer with routed experts
   // 90 % of measured step times of runs that the constants were not fitted on lie so near.
   double time_band_share = 0.2;
 

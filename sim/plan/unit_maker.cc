@@ -195,10 +195,11 @@ void UnitMaker::AddHostTime(Unit* unit) const {
   const double forward = unit->Forward().Seconds();
   const double backward = unit->Backward().Seconds();
   if (forward <= 0) return;
-  unit->first.forward.memory_s +=
-      stack.layer_overhead_s + std::max(stack.host_per_layer_s - forward, 0.0);
-  unit->first.input_gradient.memory_s +=
-      stack.layer_overhead_s + std::max(stack.host_per_layer_s - backward, 0.0);
+  const double host = unit->layer != nullptr && unit->layer->mlp.experts > 0
+                          ? stack.host_per_expert_layer_s
+                          : stack.host_per_layer_s;
+  unit->first.forward.memory_s += stack.layer_overhead_s + std::max(host - forward, 0.0);
+  unit->first.input_gradient.memory_s += stack.layer_overhead_s + std::max(host - backward, 0.0);
 }
 
 Unit UnitMaker::Base(const Share& share, const char* name) {

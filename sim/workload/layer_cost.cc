@@ -28,9 +28,6 @@ constexpr double kValueBytes = 2;  // of an activation in bf16 or fp16
 constexpr double kScoreForwardBytes = 13;
 constexpr double kScoreBackwardBytes = 19;
 
-// A product whose inputs are cast first, bytes per element: 16 bits read, 8 written, scales found
-// and applied (step-time study over NVIDIA's published fp8 rows).
-constexpr double kCastBytes = 4;
 // A matrix stored in 4 or 8 bits is unpacked before each product: 0.5 read and 2 written a parameter
 // at a quarter of the memory's rate, which is what published QLoRA steps lose (0.14 to 0.46 of it).
 constexpr double kDequantiseBytes = 2.5 * 0.8 / 0.25;
@@ -62,8 +59,8 @@ void AddLinear(PassCost* pass, double tokens, double in, double out, const CostC
   if (IsNarrow(c.precision) && tokens > 0) {
     // Both inputs of each product are cast, read in 16 bits and written in 8 with their scales. A
     // weight is cast once a step, which is lost beside its optimizer.
-    pass->forward += Memory(kCastBytes * tokens * in, c);
-    pass->input_gradient += Memory(kCastBytes * tokens * out, c);
+    pass->forward += Memory(c.stack->cast_forward_bytes * tokens * in, c);
+    pass->input_gradient += Memory(c.stack->cast_backward_bytes * tokens * out, c);
   }
 }
 
@@ -127,9 +124,8 @@ void AddGrouped(PassCost* pass, double routed, double experts, double in, double
   const auto group = [&](double m, double n, double k, bool sums_tokens = false) {
     KernelCost one = Gemm(m, n, k, c, sums_tokens);
     const DType type = MatrixType(c.precision);
-    const double launch =
-        c.profile->gemm.at(type).t0_s * c.profile->SustainedFactor(type) * c.flops_scale *
-                          c.stack->gemm_factor;
+    const double launch = c.profile->gemm.at(type).t0_s * c.profile->SustainedFactor(type) *
+                          c.flops_scale * c.stack->gemm_factor;
     one.gemm_s = std::max(one.gemm_s - launch, 0.0) * busy + launch;
     one.flops *= busy;
     return one;
@@ -139,8 +135,8 @@ void AddGrouped(PassCost* pass, double routed, double experts, double in, double
   pass->weight_gradient += group(out, in, each, true);
   pass->weight_gradient += Memory(experts * in * out * c.stack->gradient_accumulation_bytes, c);
   if (IsNarrow(c.precision)) {
-    pass->forward += Memory(kCastBytes * routed * in, c);
-    pass->input_gradient += Memory(kCastBytes * routed * out, c);
+    pass->forward += Memory(c.stack->cast_forward_bytes * routed * in, c);
+    pass->input_gradient += Memory(c.stack->cast_backward_bytes * routed * out, c);
   }
 }
 

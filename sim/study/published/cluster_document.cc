@@ -93,12 +93,8 @@ std::string ProfileOf(const GpuReading& gpu, const std::string& data_root) {
 
 namespace {
 
-// Whether the grammar of clusters has the key "power_limit_w" of a GPU.
-constexpr bool kClustersHavePowerLimits = false;
-
 void SetPowerLimit(const HardwareFacts& hardware, Json* gpu) {
-  if (kClustersHavePowerLimits && hardware.power_limit_w)
-    gpu->Set("power_limit_w", *hardware.power_limit_w);
+  if (hardware.power_limit_w) gpu->Set("power_limit_w", *hardware.power_limit_w);
 }
 
 // "PCIe 4.0", "PCIe4 x16, no P2P/NVLink"; not "NVLink + PCIe".
