@@ -28,6 +28,8 @@
 //
 //   θ = common + rate(device group) + stray(stack),     stray ~ N(0, deviation²).
 //
+// Rows of stacks without a stray of their own have a common offset by source instead.
+//
 // The normal prior is what makes twelve rows enough: a stack that says nothing about a constant keeps
 // the common one (ridge regression; Hoerl and Kennard 1970; as a hierarchy: Lindley and Smith 1972).
 // Rows that are near copies share a cluster and one unit of weight; a row far off counts by its
@@ -56,6 +58,7 @@ constexpr double kStep = 0.05;          // of a constant, in logarithms, for J
 constexpr double kRatePrior = 1.25;     // sustained over burst time: the study's, all devices
 constexpr double kRateDeviation = 0.15;
 constexpr double kCommonDeviation = 0.25;
+constexpr double kSourceDeviation = 0.12;  // of a source whose stack has no constants of its own
 constexpr int kLeastRows = 12;
 constexpr int kLeastClusters = 3;
 
@@ -192,6 +195,12 @@ class Fitter {
       own_[name] = width_;
       width_ += static_cast<int>(StackConstants().size());
     }
+    // What is peculiar to a source whose stack has no constants of its own must not bend the rates and
+    // the common set: it is solved for, and never predicted with.
+    for (const Prepared& p : rows_) {
+      if (OwnerOf(p.row.stack).empty() && !peculiar_.contains(p.row.source))
+        peculiar_[p.row.source] = width_++;
+    }
     std::map<std::string, int> of_cluster;
     for (const Prepared& p : rows_) ++of_cluster[p.row.cluster];
     for (const Prepared& p : rows_) weight_.push_back(1.0 / of_cluster[p.row.cluster]);
@@ -294,7 +303,8 @@ class Fitter {
       for (std::size_t i = 0; i < rows_.size(); ++i) {
         const Prepared& p = rows_[i];
         if (!kept(p) || !Kernels(p)) continue;
-        const Eigen::VectorXd a = Seen(p);
+        Eigen::VectorXd a = Seen(p);
+        if (OwnerOf(p.row.stack).empty()) a[peculiar_.at(p.row.source)] = 1;
         const double base = std::log(p.row.measured_s / p.seconds) + a.dot(at);
         const double residual = (base - a.dot(x)) / kRowDeviation;
         const double huber = std::abs(residual) <= kHuber ? 1 : kHuber / std::abs(residual);
@@ -326,7 +336,7 @@ class Fitter {
       if (c >= 0 && c < static_cast<int>(StackConstants().size()))
         return StackConstants()[static_cast<std::size_t>(c)].deviation;
     }
-    return kCommonDeviation;
+    return kSourceDeviation;
   }
 
   void Move(const Eigen::VectorXd& x) {
@@ -410,7 +420,7 @@ class Fitter {
   std::map<std::string, Stack> stacks_;
   std::map<std::string, std::string> base_;
   std::map<std::string, Profile> profiles_;
-  std::map<std::string, int> common_, rates_, own_;  // first unknown of each
+  std::map<std::string, int> common_, rates_, own_, peculiar_;  // first unknown of each
   std::map<std::string, double> rate_;
   int width_ = 0;
   Eigen::VectorXd present_;
@@ -420,17 +430,17 @@ class Fitter {
 
 const std::vector<StackConstant>& StackConstants() {
   static const std::vector<StackConstant> constants = {
-      {"gemm_factor", &Stack::gemm_factor, 1, 0.08, 20},
-      {"memory_bound_factor", &Stack::memory_bound_factor, 1.3, 0.15, 20},
+      {"gemm_factor", &Stack::gemm_factor, 1, 0.10, 20},
+      {"memory_bound_factor", &Stack::memory_bound_factor, 1.3, 0.20, 20},
       {"attention_factor", &Stack::attention_factor, 1.1, 0.10, 20},
       {"tp_communication_factor", &Stack::tp_communication_factor, 1, 0.20, 20},
-      {"network_efficiency", &Stack::network_efficiency, 0.85, 0.15, 1},
+      {"network_efficiency", &Stack::network_efficiency, 0.85, 0.25, 1},
       {"dp_overlap_share", &Stack::dp_overlap, 0.8, 0.25, 1},
       {"overlap_slowdown_share", &Stack::overlap_slowdown, 0.18, 0.5, 2},
       {"tp_overlap_slowdown_share", &Stack::tp_overlap_slowdown, 0.5, 0.4, 2},
       {"step_overhead_s", &Stack::step_overhead_s, 0.015, 0.5, 100},
       {"host_per_layer_s", &Stack::host_per_layer_s, 0.0012, 0.7, 10},
-      {"host_per_expert_layer_s", &Stack::host_per_expert_layer_s, 0.0015, 0.7, 10},
+      {"host_per_expert_layer_s", &Stack::host_per_expert_layer_s, 0.0015, 1.0, 10},
   };
   return constants;
 }

@@ -98,6 +98,8 @@ struct Stack {
   double gelu_forward_bytes = 4, gelu_backward_bytes = 6;
   // Casting the inputs of 8- and 4-bit products, per element, beyond what the op before writes anyway.
   double cast_forward_bytes = 4, cast_backward_bytes = 4;
+  double cast_transpose_bytes =
+      0;  // of both inputs of a weight's gradient, where copies are turned
 
   // Measured over modelled time of kernels in a step.
   double gemm_factor = 1;            // on top of the profile's sustained factor

@@ -31,6 +31,10 @@ constexpr double kScoreBackwardBytes = 19;
 // A matrix stored in 4 or 8 bits is unpacked before each product: 0.5 read and 2 written a parameter
 // at a quarter of the memory's rate, which is what published QLoRA steps lose (0.14 to 0.46 of it).
 constexpr double kDequantiseBytes = 2.5 * 0.8 / 0.25;
+// GPTQ kernels of that time unpack through 32-bit integers, shifted and masked in passes of their own:
+// 0.5 read, 4 written, 8 of a shift, 2 + 4 of scale and zero, in all about twice nf4's 8; set between
+// that and the 32 that published Qwen QLoRA steps of 256 tokens come to.
+constexpr double kDequantiseGptqBytes = 18;
 // `sums_tokens`: k counts tokens, as in a weight's gradient.
 KernelCost Gemm(double m, double n, double k, const CostContext& c, bool sums_tokens = false) {
   KernelCost cost;
@@ -61,6 +65,7 @@ void AddLinear(PassCost* pass, double tokens, double in, double out, const CostC
     // weight is cast once a step, which is lost beside its optimizer.
     pass->forward += Memory(c.stack->cast_forward_bytes * tokens * in, c);
     pass->input_gradient += Memory(c.stack->cast_backward_bytes * tokens * out, c);
+    pass->weight_gradient += Memory(c.stack->cast_transpose_bytes * tokens * (in + out), c);
   }
 }
 
@@ -78,7 +83,9 @@ void AddProjection(PassCost* pass, const LayerShape& shape, double tokens, doubl
   const Adapter& adapter = shape.adapter;
   if (adapter.kind == AdapterKind::kNone || tokens <= 0) return;
   if (adapter.base != QuantisedBase::kNone) {
-    const KernelCost unpack = Memory(kDequantiseBytes * in * out, c);
+    const double bytes =
+        adapter.base == QuantisedBase::kGptq4 ? kDequantiseGptqBytes : kDequantiseBytes;
+    const KernelCost unpack = Memory(bytes * in * out, c);
     pass->forward += unpack;
     pass->input_gradient += unpack;
   }
@@ -137,6 +144,7 @@ void AddGrouped(PassCost* pass, double routed, double experts, double in, double
   if (IsNarrow(c.precision)) {
     pass->forward += Memory(c.stack->cast_forward_bytes * routed * in, c);
     pass->input_gradient += Memory(c.stack->cast_backward_bytes * routed * out, c);
+    pass->weight_gradient += Memory(c.stack->cast_transpose_bytes * routed * (in + out), c);
   }
 }
 
