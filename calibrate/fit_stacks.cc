@@ -170,9 +170,12 @@ class Fitter {
     }
     std::map<std::string, std::set<std::string>> clusters;
     std::map<std::string, int> count;
+    std::map<std::string, std::set<std::string>> of_group;
+    for (const Prepared& p : rows_)
+      of_group[RateGroup(p.row.profile, p.row.narrow)].insert(p.row.cluster);
     for (const Prepared& p : rows_) {
       const std::string group = RateGroup(p.row.profile, p.row.narrow);
-      if (!rates_.contains(group)) {
+      if (static_cast<int>(of_group[group].size()) >= kLeastClusters && !rates_.contains(group)) {
         rates_[group] = width_++;
         const Profile& profile = profiles_.at(p.row.profile);
         rate_[group] = std::log(
@@ -283,7 +286,8 @@ class Fitter {
     for (std::size_t c = 0; c < StackConstants().size(); ++c) {
       const StackConstant& constant = StackConstants()[c];
       if (constant.member == &Stack::gemm_factor) {
-        a[rates_.at(RateGroup(p.row.profile, p.row.narrow))] = p.slope[c];
+        const auto rate = rates_.find(RateGroup(p.row.profile, p.row.narrow));
+        if (rate != rates_.end()) a[rate->second] = p.slope[c];
       } else {
         a[common_.at(constant.key)] = p.slope[c];
       }
@@ -431,6 +435,7 @@ class Fitter {
 const std::vector<StackConstant>& StackConstants() {
   static const std::vector<StackConstant> constants = {
       {"gemm_factor", &Stack::gemm_factor, 1, 0.10, 20},
+      {"grouped_gemm_factor", &Stack::grouped_gemm_factor, 1.2, 0.20, 20},
       {"memory_bound_factor", &Stack::memory_bound_factor, 1.3, 0.20, 20},
       {"attention_factor", &Stack::attention_factor, 1.1, 0.10, 20},
       {"tp_communication_factor", &Stack::tp_communication_factor, 1, 0.20, 20},

@@ -55,6 +55,22 @@ void Print(const FitReport& report, bool rows) {
                 100 * Quantile(e.cluster, 0.9), mean(means), mean(e.source),
                 100 * Quantile(e.source, 0.9));
   }
+  // How many left-out steps lie in the interval that their stack is quoted with.
+  std::map<std::string, double> band, own;
+  for (const StackFit& fit : report.stacks) {
+    band[fit.name] = fit.left_out_p90;
+    own[fit.name] = fit.owner.empty() ? 0 : 1;
+  }
+  std::map<std::string, std::vector<double>> inside;  // by cluster
+  for (const StackFitRow& row : report.rows) {
+    const double error = own[row.stack] > 0 ? row.cluster_out : row.source_out;
+    inside[row.cluster].push_back(std::abs(std::expm1(error)) <= band[row.stack] ? 100 : 0);
+  }
+  std::vector<double> shares;
+  for (const auto& [cluster, rows_inside] : inside) shares.push_back(mean(rows_inside) / 10000);
+  std::printf(
+      "\nleft-out steps inside of their stack's 90 %% interval, mean over clusters: %.1f %%\n",
+      mean(shares));
   std::printf("\nrates:");
   for (const auto& [group, rate] : report.rates) std::printf(" %s %.3f", group.c_str(), rate);
   std::printf("\ncommon:");

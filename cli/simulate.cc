@@ -138,7 +138,7 @@ std::string Summary(const Evaluation& e, const FixSearch& search, const Options&
   const GoldenWeights& weights = options.weights;
   const Scenario& s = e.scenario;
   const double step = e.StepSeconds();
-  const double band = s.profile->error_band;
+  const double band = StepBand(s);
   const TimeBreakdown& t = e.Time();
   Table facts({"", ""}, "<<");
   facts.Row({"model", s.model->name});

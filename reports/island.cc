@@ -53,7 +53,7 @@ double PartOf(const TimeBreakdown& t, Limit limit) {
 }
 
 Json VerdictJson(const Evaluation& e) {
-  const double step = e.StepSeconds(), band = e.scenario.profile->error_band;
+  const double step = e.StepSeconds(), band = StepBand(e.scenario);
   const ClassMemory& heaviest = e.memory.Heaviest();
   const Limit limit = WhatLimits(e.Time());
   Json out = Json::Object();

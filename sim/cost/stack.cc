@@ -85,6 +85,7 @@ const std::vector<Field>& Fields() {
       {"traffic", "cast_backward_bytes_per_element", &Stack::cast_backward_bytes, 0, 200},
       {"traffic", "cast_transpose_bytes_per_element", &Stack::cast_transpose_bytes, 0, 200},
       {"time", "gemm_factor", &Stack::gemm_factor, 0.1, 20},
+      {"time", "grouped_gemm_factor", &Stack::grouped_gemm_factor, 0.1, 20},
       {"time", "memory_bound_factor", &Stack::memory_bound_factor, 0.1, 20},
       {"time", "attention_factor", &Stack::attention_factor, 0.1, 20},
       {"time", "tp_communication_factor", &Stack::tp_communication_factor, 0.1, 20},

@@ -103,6 +103,7 @@ struct Stack {
 
   // Measured over modelled time of kernels in a step.
   double gemm_factor = 1;            // on top of the profile's sustained factor
+  double grouped_gemm_factor = 1;    // of experts' products, on top of gemm_factor
   double memory_bound_factor = 1.3;  // of memory-bound kernels
   double attention_factor = 1.1;     // of attention, on top of its family's
   AttentionFamily attention_kernel = AttentionFamily::kFlash3;

@@ -1,5 +1,7 @@
 #include "sim/plan/scenario.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "models/reader.h"
@@ -126,6 +128,15 @@ std::shared_ptr<const Stack> StackOfPlan(const Scenario& s, const ObjectReader& 
 }
 
 }  // namespace
+
+double StepBand(const Scenario& scenario) {
+  const Profile& profile = *scenario.profile;
+  const bool measured =
+      profile.provenance == Provenance::kMeasured || profile.provenance == Provenance::kCalibrated;
+  const double band =
+      std::hypot(scenario.stack->time_band_share, measured ? 0 : profile.error_band);
+  return std::min(band, 0.9);
+}
 
 Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
   ObjectReader reader(document, document.root, "");

@@ -94,6 +94,11 @@ class InputCache {
   SampleFileCache samples_;
 };
 
+// Relative half-width of the 90 % interval that a step time of this scenario is quoted with: what the
+// stack's constants miss on runs that they were not fitted on (time.band_share) and, where the device
+// was not measured itself, what its derived profile adds.
+double StepBand(const Scenario& scenario);
+
 // Reads and validates a scenario (docs/schema/scenario.schema.json). The key "sweep" is left to the studies.
 Scenario ReadScenario(const JsonDocument& document, InputCache* cache);
 

@@ -299,7 +299,7 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
   Json out = Header("aurum.result/1", e, tool_version);
   const double step = e.StepSeconds();
   const double gpus = s.cluster->GpuCount();
-  const double band = s.profile->error_band;
+  const double band = StepBand(s);
   out.Set("level", std::string(LevelName(e.outcome.level)));
   if (e.outcome.schedule.epsilon > 0) out.Set("sharing_epsilon", e.outcome.schedule.epsilon);
   out.Set("gpus", s.cluster->GpuCount());

@@ -133,7 +133,7 @@ void AddGrouped(PassCost* pass, double routed, double experts, double in, double
     const DType type = MatrixType(c.precision);
     const double launch = c.profile->gemm.at(type).t0_s * c.profile->SustainedFactor(type) *
                           c.flops_scale * c.stack->gemm_factor;
-    one.gemm_s = std::max(one.gemm_s - launch, 0.0) * busy + launch;
+    one.gemm_s = std::max(one.gemm_s - launch, 0.0) * busy * c.stack->grouped_gemm_factor + launch;
     one.flops *= busy;
     return one;
   };

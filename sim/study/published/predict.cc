@@ -49,8 +49,8 @@ Prediction Walk(const Json& scenario, const Translation& t, InputCache* cache, L
   out.model_flops = ModelFlopsPerGpu(e);
   out.memory_bytes = MemoryOf(e.memory.classes[ClassOf(e, t.rank, t.level)], t.level);
   out.device_bytes = e.memory.usable_bytes;
-  out.step_low = 1 - e.scenario.profile->error_band;
-  out.step_high = 1 + e.scenario.profile->error_band;
+  out.step_low = 1 - StepBand(e.scenario);
+  out.step_high = 1 + StepBand(e.scenario);
   const double peak = e.memory.Heaviest().peak_bytes;
   if (peak > 0) {
     out.memory_low = e.memory.low_bytes / peak;
