@@ -135,7 +135,7 @@ int main(int argc, char** argv) {
     std::vector<Record> records;
     FitOptions options;
     bool rows = false, write = false;
-    std::vector<std::string> only;
+    std::vector<std::string> only, without;
     for (int i = 1; i < argc; ++i) {
       if (std::strcmp(argv[i], "--rows") == 0) {
         rows = true;
@@ -143,14 +143,17 @@ int main(int argc, char** argv) {
         write = true;
       } else if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
         only.emplace_back(argv[++i]);
+      } else if (std::strcmp(argv[i], "--without") == 0 && i + 1 < argc) {
+        without.emplace_back(argv[++i]);
       } else if (std::strcmp(argv[i], "--rounds") == 0 && i + 1 < argc) {
         options.rounds = std::atoi(argv[++i]);
       } else {
         for (Record& record : ReadRecords(ReadJsonFile(argv[i]), nullptr)) {
-          const bool wanted =
-              only.empty() || std::any_of(only.begin(), only.end(), [&](const std::string& name) {
-                return record.facts.source.find(name) != std::string::npos;
-              });
+          const auto names = [&](const std::string& name) {
+            return record.facts.source.find(name) != std::string::npos;
+          };
+          const bool wanted = (only.empty() || std::any_of(only.begin(), only.end(), names)) &&
+                              std::none_of(without.begin(), without.end(), names);
           if (wanted) records.push_back(std::move(record));
         }
       }
