@@ -135,7 +135,7 @@ int main(int argc, char** argv) {
     std::vector<Record> records;
     FitOptions options;
     bool rows = false, write = false;
-    std::vector<std::string> only, without;
+    std::vector<std::string> files, only, without;
     for (int i = 1; i < argc; ++i) {
       if (std::strcmp(argv[i], "--rows") == 0) {
         rows = true;
@@ -148,14 +148,17 @@ int main(int argc, char** argv) {
       } else if (std::strcmp(argv[i], "--rounds") == 0 && i + 1 < argc) {
         options.rounds = std::atoi(argv[++i]);
       } else {
-        for (Record& record : ReadRecords(ReadJsonFile(argv[i]), nullptr)) {
-          const auto names = [&](const std::string& name) {
-            return record.facts.source.find(name) != std::string::npos;
-          };
-          const bool wanted = (only.empty() || std::any_of(only.begin(), only.end(), names)) &&
-                              std::none_of(without.begin(), without.end(), names);
-          if (wanted) records.push_back(std::move(record));
-        }
+        files.emplace_back(argv[i]);
+      }
+    }
+    for (const std::string& file : files) {
+      for (Record& record : ReadRecords(ReadJsonFile(file), nullptr)) {
+        const auto names = [&](const std::string& name) {
+          return record.facts.source.find(name) != std::string::npos;
+        };
+        const bool wanted = (only.empty() || std::any_of(only.begin(), only.end(), names)) &&
+                            std::none_of(without.begin(), without.end(), names);
+        if (wanted) records.push_back(std::move(record));
       }
     }
     const FitReport report = FitStacks(records, OpenPublishedSources("."), ".", options);

@@ -170,7 +170,8 @@ TEST_CASE("gemm: the sustained factor multiplies the burst, types have their byt
   Profile profile = Load("h100");
   const GemmModel& model = profile.gemm.at(DType::kBf16);
   CHECK(profile.GemmSeconds(4096, 4096, 4096, DType::kBf16) ==
-        doctest::Approx(1.25 * GemmBurstSeconds(model, 132, 2, 2, 4096, 4096, 4096)));
+        doctest::Approx(profile.sustained_factor *
+                        GemmBurstSeconds(model, 132, 2, 2, 4096, 4096, 4096)));
   CHECK(BytesOf(DType::kFp8) == 1);
   CHECK(BytesOf(DType::kFp8Block) == 1.03125);
   CHECK(BytesOf(DType::kNvfp4) == 0.5625);
@@ -178,11 +179,13 @@ TEST_CASE("gemm: the sustained factor multiplies the burst, types have their byt
   CHECK(GemmOutputBytes(DType::kFp32) == 4);
   // fp8 is faster by nearly its ratio where arithmetic binds, and throttles less.
   const double ratio = profile.GemmSeconds(8192, 8192, 8192, DType::kBf16) /
-                       profile.GemmSeconds(8192, 8192, 8192, DType::kFp8) / 1.25 * 1.11;
+                       profile.GemmSeconds(8192, 8192, 8192, DType::kFp8) /
+                       profile.sustained_factor * profile.sustained_fp8_factor;
   CHECK(ratio > 1.6);
   CHECK(ratio < 1.7);
-  CHECK(profile.SustainedFactor(DType::kFp8Block) == 1.11);
-  CHECK(profile.SustainedFactor(DType::kFp32) == 1.25);
+  CHECK(profile.sustained_fp8_factor < profile.sustained_factor);
+  CHECK(profile.SustainedFactor(DType::kFp8Block) == profile.sustained_fp8_factor);
+  CHECK(profile.SustainedFactor(DType::kFp32) == profile.sustained_factor);
   CHECK(!profile.Supports(DType::kNvfp4));
   const Profile b200 = Load("b200");
   CHECK(b200.gemm.at(DType::kNvfp4).rate_flops ==

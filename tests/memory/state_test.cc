@@ -14,7 +14,7 @@ struct World {
   explicit World(const std::string& stack_name, const std::string& model_name = "llama-2-7b") {
     scenario.model = std::make_shared<const Model>(ReadModel(OpenModel(model_name, ".")));
     scenario.cluster = std::make_shared<const Cluster>(ReadCluster(OpenCluster("8xa100-hgx", ".")));
-    UseStack(ReadStack(OpenStack(stack_name, ".")));
+    UseStack(LoadStack(stack_name, "."));
     scenario.plan.modules.resize(1);
     scenario.plan.dp = 8;
     rank_class.modules.resize(1);

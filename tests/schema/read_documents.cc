@@ -31,7 +31,16 @@ int main() {
        [&](const aurum::JsonDocument& document) { aurum::ReadTraffic(document, &cache); }},
       {"published-sources",
        [](const aurum::JsonDocument& document) { aurum::ReadPublishedSources(document); }},
-      {"stack", [](const aurum::JsonDocument& document) { aurum::ReadStack(document); }},
+      {"stack",
+       [](const aurum::JsonDocument& document) {
+         const std::string base = aurum::BaseOfStack(document);
+         if (base.empty()) {
+           aurum::ReadStack(document);
+         } else {
+           const aurum::Stack of = aurum::LoadStack(base, ".");
+           aurum::ReadStack(document, &of);
+         }
+       }},
   };
   std::string line;
   while (std::getline(std::cin, line)) {

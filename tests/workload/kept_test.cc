@@ -8,9 +8,7 @@ namespace aurum {
 namespace {
 
 struct Inputs {
-  explicit Inputs(const std::string& name) : stack(ReadStack(OpenStack(name, "."))) {
-    context.stack = &stack;
-  }
+  explicit Inputs(const std::string& name) : stack(LoadStack(name, ".")) { context.stack = &stack; }
   Stack stack;
   CostContext context;
 };

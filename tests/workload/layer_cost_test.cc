@@ -178,7 +178,8 @@ TEST_CASE("experts: what expert parallelism leaves a GPU, all GPUs together do o
 }
 
 TEST_CASE("an adapter adds its own FLOPs, and only its own gradients") {
-  const Inputs in;
+  Inputs in;
+  in.stack.adapters_joint = false;
   const Model llama = ReadModel(OpenModel("llama-2-7b", "."));
   const Layer& layer = llama.Backbone().runs[0].layer;
   const double tokens = 2048, h = 4096, f = 11008, r = 16;
