@@ -39,6 +39,7 @@ struct PublishedCommand {
   std::string records;   // the file
   std::string encoders;  // or a file of encoder throughput
   std::string show;      // an id: the documents of this record's prediction, nothing else
+  std::string html;      // a page of the comparison goes there as well; "": none
   std::optional<double> tolerance;  // of a source's mean error, as a share: exit code 5 beyond
 };
 ExitCode ValidateCommand(const Options& options, const PublishedCommand& command);

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -47,6 +50,28 @@ void WriteOutput(const Options& options, std::string_view text) {
   } else {
     WriteTextFile(options.output, text);
   }
+}
+
+std::string DateOf(const std::vector<std::string>& inputs) {
+  std::time_t newest = 0;
+  if (const char* epoch = std::getenv("SOURCE_DATE_EPOCH"); epoch != nullptr && *epoch != '\0') {
+    newest = static_cast<std::time_t>(std::strtoll(epoch, nullptr, 10));
+  } else {
+    for (const std::string& input : inputs) {
+      std::error_code error;
+      const auto written = std::filesystem::last_write_time(input, error);
+      if (error) continue;
+      const auto system = std::chrono::file_clock::to_sys(written);
+      newest = std::max(
+          newest, std::chrono::system_clock::to_time_t(
+                      std::chrono::time_point_cast<std::chrono::system_clock::duration>(system)));
+    }
+  }
+  std::tm utc{};
+  gmtime_r(&newest, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
 }
 
 void Narrate(const Options& options, std::string_view line) {

@@ -15,6 +15,10 @@ void Narrate(const Options& options, std::string_view line);
 void PrintDiagnostic(const Options& options, const Diagnostic& diagnostic);
 void PrintWarnings(const Options& options, const std::vector<Diagnostic>& warnings);
 
+// When the newest input was written, ISO 8601 in UTC: the same inputs give the same bytes, whenever the
+// report is made. SOURCE_DATE_EPOCH wins.
+std::string DateOf(const std::vector<std::string>& inputs);
+
 // The file, with paths of models, clusters, profiles and stacks made relative to the working directory.
 JsonDocument OpenScenarioFile(const std::string& file);
 // The scenario file with --profile and --set applied, in that order.

@@ -254,6 +254,9 @@ int Main(int argc, char** argv) {
           ->check(CLI::Range(0.0, 1e3));
   validate->add_option("--show", published.show,
                        "one record's id: the model, cluster and scenario that it becomes");
+  validate->add_option("--html", published.html,
+                       "write a page of the comparison besides: charts, scores by source, the rows "
+                       "furthest off by their terms");
   validate->add_option("--level", level, "analytic, flow, auto or chunk, as of simulate")
       ->check(CLI::IsMember({"analytic", "flow", "auto", "chunk"}));
   validate->add_option("-j,--jobs", options.jobs, "threads (default: one per core)")

@@ -3,11 +3,6 @@
 #include "reports/island.h"
 #include "reports/markdown.h"
 
-#include <chrono>
-#include <cstdlib>
-#include <ctime>
-#include <filesystem>
-
 #include "cli/commands.h"
 #include "cli/io.h"
 #include "cli/version.h"
@@ -18,29 +13,6 @@ namespace {
 bool EndsWith(const std::string& text, const std::string& tail) {
   return text.size() >= tail.size() &&
          text.compare(text.size() - tail.size(), tail.size(), tail) == 0;
-}
-
-// When the newest input was written: the same inputs give the same bytes, whenever the report is made. SOURCE_DATE_EPOCH wins.
-std::string DateOf(const std::vector<std::string>& inputs) {
-  std::time_t newest = 0;
-  if (const char* epoch = std::getenv("SOURCE_DATE_EPOCH"); epoch != nullptr && *epoch != '\0') {
-    newest = static_cast<std::time_t>(std::strtoll(epoch, nullptr, 10));
-  } else {
-    for (const std::string& input : inputs) {
-      std::error_code error;
-      const auto written = std::filesystem::last_write_time(input, error);
-      if (error) continue;
-      const auto system = std::chrono::file_clock::to_sys(written);
-      newest = std::max(
-          newest, std::chrono::system_clock::to_time_t(
-                      std::chrono::time_point_cast<std::chrono::system_clock::duration>(system)));
-    }
-  }
-  std::tm utc{};
-  gmtime_r(&newest, &utc);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
 }
 
 bool IsDatabase(const std::string& path) {

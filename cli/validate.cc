@@ -13,7 +13,10 @@
 #include "cli/commands.h"
 #include "cli/io.h"
 #include "cli/version.h"
+#include "reports/html.h"
+#include "reports/published_island.h"
 #include "sim/core/hash.h"
+#include "sim/core/text_file.h"
 #include "sim/study/encoders.h"
 #include "sim/study/published/validation.h"
 
@@ -66,14 +69,7 @@ Table SourceTable(const PublishedReport& report, const std::string& metric) {
 }
 
 Table WorstTable(const PublishedReport& report) {
-  std::vector<const MetricRow*> rows;
-  for (const MetricRow& row : report.rows)
-    if (row.skipped.empty()) rows.push_back(&row);
-  const auto error = [](const MetricRow* row) {
-    return std::abs(std::log(row->predicted / row->measured));
-  };
-  std::stable_sort(rows.begin(), rows.end(),
-                   [&](const MetricRow* a, const MetricRow* b) { return error(a) > error(b); });
+  const std::vector<const MetricRow*> rows = WorstFirst(report);
   Table table({"furthest off", "metric", "predicted", "measured", "error", "ends"}, "<<>>>>");
   for (std::size_t i = 0; i < rows.size() && i < kWorstRows; ++i) {
     const MetricRow& r = *rows[i];
@@ -85,11 +81,9 @@ Table WorstTable(const PublishedReport& report) {
 }
 
 Table FitsTable(const PublishedReport& report) {
-  std::int64_t counts[2][3] = {};
-  for (const FitRow& row : report.fits)
-    ++counts[row.reported_fits ? 1 : 0][!row.predicted_fits ? 0 : row.at_risk ? 1 : 2];
+  const FitCounts counts = CountFits(report);
   Table table({"did it fit?", "predicted OOM", "at risk", "fits"}, "<>>>");
-  for (const int reported : {0, 1}) {
+  for (const std::size_t reported : {0U, 1U}) {
     table.Row({reported == 0 ? "reported out of memory" : "reported to run",
                std::to_string(counts[reported][0]), std::to_string(counts[reported][1]),
                std::to_string(counts[reported][2])});
@@ -98,19 +92,14 @@ Table FitsTable(const PublishedReport& report) {
 }
 
 Table SkippedTable(const PublishedReport& report) {
-  std::map<std::string, std::int64_t> reasons;
-  for (const MetricRow& row : report.rows)
-    if (!row.skipped.empty()) ++reasons[row.skipped];
-  std::vector<std::pair<std::int64_t, std::string>> sorted;
-  for (const auto& [reason, count] : reasons) sorted.emplace_back(-count, reason);
-  std::sort(sorted.begin(), sorted.end());
+  const auto sorted = SkipReasons(report);
   Table table({"not compared, because", "rows"}, "<>");
   std::int64_t rest = 0;
   for (std::size_t i = 0; i < sorted.size(); ++i) {
     if (i < kReasons)
-      table.Row({sorted[i].second, std::to_string(-sorted[i].first)});
+      table.Row({sorted[i].first, std::to_string(sorted[i].second)});
     else
-      rest -= sorted[i].first;
+      rest += sorted[i].second;
   }
   if (rest > 0) {
     table.Row({fmt::format("{} more reasons (--json lists them)", sorted.size() - kReasons),
@@ -153,8 +142,8 @@ std::string Summary(const PublishedReport& report, Format format) {
         report.choice.groups, Percent(report.choice.regret_mean),
         Percent(report.choice.regret_worst), Plain(report.choice.kendall_tau_10_percent));
   }
-  out += SkippedTable(report).As(format);
-  out += fmt::format("\n{} records, {} compared, {} not\n", report.records, report.compared,
+  if (!SkipReasons(report).empty()) out += SkippedTable(report).As(format) + "\n";
+  out += fmt::format("{} records, {} compared, {} not\n", report.records, report.compared,
                      report.records - report.compared);
   return out;
 }
@@ -270,9 +259,37 @@ ExitCode ValidateEncoders(const Options& options, const std::string& file) {
   return ExitCode::kOk;
 }
 
+// Refuses a page that cannot be written before the predictions, which take a while, are made.
+void CheckPage(const Options& options, const PublishedCommand& command) {
+  if (command.html.empty()) return;
+  const std::filesystem::path page = command.html;
+  std::error_code error;
+  if (!command.encoders.empty() || !command.show.empty()) {
+    ThrowInput(1, "--html is a page of a whole comparison of --published",
+               command.show.empty() ? "leave out --html" : "leave out --show or --html",
+               ExitCode::kUsage);
+  }
+  if (std::filesystem::equivalent(command.records, page, error)) {
+    ThrowInput(205, "--html names the input '" + command.records + "' itself",
+               "write to another file", ExitCode::kUsage);
+  }
+  if (!options.output.empty() && std::filesystem::weakly_canonical(page, error) ==
+                                     std::filesystem::weakly_canonical(options.output, error)) {
+    ThrowInput(205, "--html and -o name one file, '" + command.html + "'", "write to two files",
+               ExitCode::kUsage);
+  }
+  const std::filesystem::path folder = page.parent_path();
+  if (!folder.empty() && !std::filesystem::is_directory(folder, error)) {
+    ThrowInput(204,
+               "cannot write '" + command.html + "': there is no folder '" + folder.string() + "'",
+               "make the folder, or name another one");
+  }
+}
+
 }  // namespace
 
 ExitCode ValidateCommand(const Options& options, const PublishedCommand& command) {
+  CheckPage(options, command);
   if (!command.encoders.empty()) return ValidateEncoders(options, command.encoders);
   const JsonDocument document = ReadJsonFile(command.records);
   const std::filesystem::path beside =
@@ -302,6 +319,16 @@ ExitCode ValidateCommand(const Options& options, const PublishedCommand& command
   if (g_stop) return ExitCode::kInterrupted;
 
   const PublishedReport report = Compare(records, predictions);
+  const std::string records_hash = HashText(document.root.Dump()).Hex();
+  if (!command.html.empty()) {
+    const PublishedOrigin origin{{kToolVersion, options.command_line, DateOf({command.records})},
+                                 command.records,
+                                 records_hash,
+                                 sources.hash,
+                                 std::string(LevelName(options.level))};
+    WriteTextFile(command.html, HtmlReport(PublishedIsland(report, origin)));
+    Narrate(options, "report: " + command.html);
+  }
   Json result = PublishedJson(report, kToolVersion);
   Json inputs = Json::Array();
   const auto input = [&](const char* role, const std::string& name, const std::string& hash) {
@@ -311,7 +338,7 @@ ExitCode ValidateCommand(const Options& options, const PublishedCommand& command
     item.Set("hash", hash);
     inputs.Append(std::move(item));
   };
-  input("records", command.records, HashText(document.root.Dump()).Hex());
+  input("records", command.records, records_hash);
   input("sources", "calibrate/published/sources.json", sources.hash);
   result.Set("inputs", std::move(inputs));
   switch (options.format) {

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import sqlite3
@@ -427,10 +428,113 @@ class Published(Files):
 
     def test_show(self):
         shown = json.loads(aurum("validate", "--published", self.RECORDS, "--show", "own-dense-8g").stdout)
-        self.assertEqual(shown["scenario"]["stack"], "pytorch-fsdp")
+        self.assertEqual(shown["scenario"]["stack"], "llm-foundry")
         ran = aurum("validate", "--published", self.RECORDS, "--show", "own-dense-9g")
         self.assertEqual(ran.returncode, 2)
         self.assertIn("did you mean 'own-dense-8g'?", ran.stderr)
+
+    def test_page(self):
+        page = self.folder / "runs.html"
+        ran = aurum("validate", "--published", self.RECORDS, "--html", str(page), "--json")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertIn("report: ", ran.stderr)
+        document, island = json.loads(ran.stdout), self.island(page)
+        plain = json.loads(aurum("validate", "--published", self.RECORDS, "--json").stdout)
+        self.assertEqual(document, plain, "the page changes nothing of the document")
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["runs.html"], "nothing else is left beside it")
+
+        compared = [row for row in document["rows"] if "skipped" not in row]
+        shown = island["validation"]
+        self.assertEqual([(row["id"], row["metric"]) for row in shown["rows"]], [(row["id"], row["metric"]) for row in compared])
+        for mine, row in zip(shown["rows"], compared):
+            self.assertAlmostEqual(mine["predicted"] / row["predicted"], 1, 5)
+            self.assertAlmostEqual(mine["measured"] / row["measured"], 1, 5)
+        self.assertEqual({item["reason"]: item["rows"] for item in shown["skipped"]}, {item["reason"]: item["rows"] for item in document["skipped"]})
+        # The terms of a step are the ones of --json and sum to it.
+        parts = ("compute_s", "exposed_comm_s", "bubble_s", "straggler_wait_s", "alignment_wait_s", "data_wait_s", "optimizer_s")
+        times = {row["id"]: row for row in compared if row["metric"] == "iteration_s"}
+        self.assertGreater(len(times), 3)
+        for row in times.values():
+            self.assertAlmostEqual(sum(row["time"][part] for part in parts) / row["predicted"], 1, 9)
+        for worst in shown["worst"]:
+            self.assertEqual("terms" in worst, worst["metric"] == "iteration_s")
+            if "terms" in worst:
+                self.assertAlmostEqual(sum(term["s"] for term in worst["terms"]) / worst["predicted"], 1, 4)
+                compute = [term["s"] for term in worst["terms"] if term["kind"] == "compute"]
+                self.assertAlmostEqual(compute[0] / times[worst["id"]]["time"]["compute_s"], 1, 5)
+
+        # Same input and command, same bytes, whatever the number of threads; -q says nothing.
+        first = page.read_bytes()
+        environment = {"SOURCE_DATE_EPOCH": "1700000000"}
+        pages = []
+        for _ in range(2):
+            ran = aurum("validate", "--published", self.RECORDS, "--html", str(page), "-q", env=environment)
+            self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+            pages.append(page.read_bytes())
+        self.assertEqual(pages[0], pages[1])
+        self.assertNotEqual(first, pages[0], "another date")
+        for text in (b"http://", b"https://"):
+            self.assertNotIn(b'src="' + text, first)
+            self.assertNotIn(b'href="' + text, first)
+
+    def island(self, page):
+        html = page.read_text()
+        self.assertTrue(html.startswith("<!doctype html>"))
+        return json.loads(html.split('<script id="aurum-data" type="application/json">')[1].split("</script")[0])
+
+    def test_page_that_cannot_be_written(self):
+        missing = self.folder / "not-there" / "runs.html"
+        ran = aurum("validate", "--published", self.RECORDS, "--html", str(missing))
+        self.assertEqual((ran.returncode, ran.stdout), (3, ""), "before anything is predicted")
+        self.assertIn("error[E0204]", ran.stderr)
+        self.assertIn("there is no folder", ran.stderr)
+        self.assertFalse(missing.parent.exists())
+        one = str(self.folder / "one")
+        records = self.write("own.json", pathlib.Path(self.RECORDS).read_bytes())
+        for code, words in (
+            ("E0205", ("--published", records, "--html", records)),
+            ("E0205", ("--published", records, "--html", one, "-o", one)),
+            ("E0001", ("--published", records, "--html", one, "--show", "own-dense-8g")),
+            ("E0001", ("--encoders", records, "--html", one)),
+        ):
+            ran = aurum("validate", *words)
+            self.assertEqual(ran.returncode, 2, ran.stderr)
+            self.assertIn(f"error[{code}]", ran.stderr)
+        self.assertEqual(pathlib.Path(records).read_bytes(), pathlib.Path(self.RECORDS).read_bytes())
+
+    def test_page_of_rows_of_which_none_is_compared(self):
+        rows = json.loads(pathlib.Path(self.RECORDS).read_text())
+        for row in rows:
+            row["hardware"]["gpu"] = "</script><img src=x> & \u2028"
+        page = self.folder / "none.html"
+        ran = aurum("validate", "--published", self.write("none.json", json.dumps(rows)), "--html", str(page))
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        island = self.island(page)
+        self.assertEqual((island["validation"]["rows"], island["validation"]["metrics"]), ([], {}))
+        self.assertIn("No row of this file could be compared", island["answer"])
+        self.assertIn("<img", json.dumps(island["validation"]["skipped"]))
+        self.assertNotIn("<img", page.read_text())
+
+    def test_markdown(self):
+        text = aurum("validate", "--published", self.RECORDS, "--format", "md").stdout
+        for head in ("| step time | rows |", "| peak memory | rows |", "| furthest off | metric |", "| did it fit? |", "| not compared, because |"):
+            self.assertIn(head, text)
+
+    def test_documented_example(self):
+        """The records of docs/validate-your-runs.md are the shipped ones, and both are compared in full."""
+        shipped = "scenarios/measured/own-runs.json"
+        text = pathlib.Path("docs/validate-your-runs.md").read_text().split("```jsonc\n")[1].split("```")[0]
+        lines = [re.sub(r"\s+//.*$", "", line) for line in text.splitlines()]
+        self.assertEqual(json.loads("\n".join(lines)), json.loads(pathlib.Path(shipped).read_text()))
+        document = json.loads(aurum("validate", "--published", shipped, "--json").stdout)
+        self.assertEqual(document["records"], {"total": 2, "compared": 2, "skipped": 0})
+        self.assertEqual([row["metric"] for row in document["rows"]], ["iteration_s", "peak_memory_gib"] * 2)
+        self.assertFalse(any("skipped" in row for row in document["rows"]))
+        # Every field of the two is told: what is assumed is the reading by words, and the matrices of the adapter.
+        assumed = {note.split(":")[0] for row in document["rows"] for note in row["assumed"]}
+        self.assertEqual(assumed, {"source 'our-finetunes' is not described", "source 'our-pretraining' is not described", "adapter targets not told"})
+        stacks = [json.loads(aurum("validate", "--published", shipped, "--show", row["id"]).stdout)["scenario"]["stack"] for row in document["rows"][::2]]
+        self.assertEqual(stacks, ["deepspeed-zero", "megatron-core"])
 
     def test_what_are_no_records(self):
         for text in ("{}", "[]", "[1]", '[{"id": "a"}]'):

@@ -89,13 +89,31 @@ export interface Memory {
 
 export interface ValidationRow {
   id: string; metric: string; source: string; what: string;
-  measured: number; predicted: number; relative_error: number; likely_cause?: string;
+  measured: number; predicted: number; relative_error: number; band_low?: number; band_high?: number; likely_cause?: string;
 }
 export interface Score {
-  n: number; skipped: number; mape: number; median_ape: number; p90_ape: number; bias: number;
-  kendall_tau?: number | null; coverage_90?: number | null;
+  n: number; skipped: number; clusters?: number; mape: number; median_ape: number; p90_ape: number; bias: number;
+  kendall_tau?: number | null; cluster_mape?: number | null; coverage_90?: number | null;
 }
-export interface Validation { metrics: Record<string, Score>; rows: ValidationRow[] }
+/** null: no row of this source is compared. */
+export interface SourceScore {
+  metric: string; source: string;
+  score: { n: number; skipped: number; clusters: number } & Record<"mape" | "median_ape" | "p90_ape" | "bias" | "kendall_tau" | "cluster_mape" | "coverage_90", number | null>;
+}
+export type TermKind = "compute" | "comm" | "gradient" | "pp" | "bubble" | "align" | "data" | "optimizer";
+export interface WorstRow extends ValidationRow {
+  band_low: number; band_high: number; low?: number; high?: number;
+  terms?: { name: string; kind: TermKind; s: number }[];   // of a step time; they sum to `predicted`
+  explanation: string; bounds: string; assumed: string[];
+}
+export interface Validation {
+  metrics: Record<string, Score>; rows: ValidationRow[];
+  // Of comparisons with published measurements, all of them together.
+  by_source?: SourceScore[]; worst?: WorstRow[]; skipped?: { reason: string; rows: number; ids: string[] }[];
+  plan_choice?: { groups: number; regret_mean: number | null; regret_worst: number | null; kendall_tau_10_percent: number | null };
+  ranking?: { set: string; plans: { id: string; measured_s: number; predicted_s: number }[]; kendall_tau: number | null }[];
+  fits?: { reported: string; predicted_oom: number; predicted_at_risk: number; predicted_fits: number }[];
+}
 
 export interface Sensitivity {
   resource: string; value: number; unit: string;

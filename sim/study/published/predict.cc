@@ -46,6 +46,7 @@ Prediction Walk(const Json& scenario, const Translation& t, InputCache* cache, L
   const Evaluation e = Evaluate(ReadScenario(document, cache), level);
   Prediction out;
   out.step_s = e.StepSeconds();
+  out.time = e.Time();
   out.model_flops = ModelFlopsPerGpu(e);
   out.memory_bytes = MemoryOf(e.memory.classes[ClassOf(e, t.rank, t.level)], t.level);
   out.device_bytes = e.memory.usable_bytes;

@@ -16,8 +16,24 @@ bool HasTime(const RecordMeasured& m) {
          m.samples_per_s.value_or(0) > 0;
 }
 
+// "LLaMA-7B, 8 A100-80GB, bf16, pretrain": what of it the record tells.
+std::string WhatOf(const RecordFacts& facts) {
+  std::string out = facts.model.name;
+  const auto add = [&](const std::string& part) {
+    if (!part.empty()) out += (out.empty() ? "" : ", ") + part;
+  };
+  const std::string& gpu = facts.hardware.gpu;
+  add(facts.hardware.gpus
+          ? std::to_string(*facts.hardware.gpus) + " " + (gpu.empty() ? "GPUs" : gpu)
+          : gpu);
+  add(facts.precision);
+  add(facts.task);
+  return out;
+}
+
 MetricRow Begin(const Record& record, const char* metric) {
   MetricRow row;
+  row.what = WhatOf(record.facts);
   row.id = record.facts.id;
   row.metric = metric;
   row.source = record.facts.source;
@@ -31,6 +47,39 @@ std::string Why(const PredictedRecord& p, const std::string& metric_reason) {
   if (!p.translation.skip.empty()) return p.translation.skip;
   if (!metric_reason.empty()) return metric_reason;
   return p.failed;
+}
+
+// The members of a breakdown under the names of the documents.
+constexpr std::pair<const char*, double TimeBreakdown::*> kTerms[] = {
+    {"compute_s", &TimeBreakdown::compute_s},
+    {"slowed_s", &TimeBreakdown::slowed_s},
+    {"exposed_comm_s", &TimeBreakdown::exposed_comm_s},
+    {"bubble_s", &TimeBreakdown::bubble_s},
+    {"straggler_wait_s", &TimeBreakdown::straggler_wait_s},
+    {"alignment_wait_s", &TimeBreakdown::alignment_wait_s},
+    {"data_wait_s", &TimeBreakdown::data_wait_s},
+    {"optimizer_s", &TimeBreakdown::optimizer_s},
+    {"dp_gather_s", &TimeBreakdown::dp_gather_s},
+    {"dp_reduce_s", &TimeBreakdown::dp_reduce_s},
+    {"tp_s", &TimeBreakdown::tp_s},
+    {"pp_transfer_s", &TimeBreakdown::pp_transfer_s},
+    {"cp_s", &TimeBreakdown::cp_s},
+    {"ep_s", &TimeBreakdown::ep_s},
+    {"host_s", &TimeBreakdown::host_s},
+    {"pp_warmup_s", &TimeBreakdown::pp_warmup_s},
+    {"pp_cooldown_s", &TimeBreakdown::pp_cooldown_s},
+    {"pp_other_s", &TimeBreakdown::pp_other_s},
+};
+
+TimeBreakdown Divided(TimeBreakdown time, double by) {
+  for (const auto& [name, member] : kTerms) time.*member /= by;
+  return time;
+}
+
+Json TermsJson(const TimeBreakdown& time) {
+  Json out = Json::Object();
+  for (const auto& [name, member] : kTerms) out.Set(name, time.*member);
+  return out;
 }
 
 struct ChoiceRow {
@@ -89,12 +138,14 @@ std::vector<RankedSet> Rank(
 
 Json Number(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
-Json FitsJson(const std::vector<FitRow>& fits) {
-  std::int64_t counts[2][3] = {};  // [reported fits][predicted: OOM, at risk, fits]
+// What is predicted of one row, as a column of FitCounts.
+int Said(const FitRow& row) { return !row.predicted_fits ? 0 : row.at_risk ? 1 : 2; }
+
+Json FitsJson(const PublishedReport& report) {
+  const FitCounts counts = CountFits(report);
   Json wrong = Json::Array();
-  for (const FitRow& row : fits) {
-    const int said = !row.predicted_fits ? 0 : row.at_risk ? 1 : 2;
-    ++counts[row.reported_fits ? 1 : 0][said];
+  for (const FitRow& row : report.fits) {
+    const int said = Said(row);
     if (said == 1 || (said == 2) == row.reported_fits) continue;
     Json item = Json::Object();
     item.Set("id", row.id);
@@ -105,7 +156,7 @@ Json FitsJson(const std::vector<FitRow>& fits) {
     wrong.Append(std::move(item));
   }
   Json out = Json::Object();
-  for (const int reported : {0, 1}) {
+  for (const std::size_t reported : {0U, 1U}) {
     Json line = Json::Object();
     line.Set("predicted_oom", counts[reported][0]);
     line.Set("predicted_at_risk", counts[reported][1]);
@@ -155,6 +206,8 @@ PublishedReport Compare(const std::vector<Record>& records,
                                   ? static_cast<double>(std::max<std::int64_t>(1, t.micro_batches))
                                   : 1.0;
         row.predicted = p.nominal->step_s / divide;
+        row.time = Divided(p.nominal->time, divide);
+        row.model_flops = p.nominal->model_flops / divide;
         row.measured = MeasuredStep(measured, t).value_or(0);
         if (!t.ends.empty()) {
           row.low = p.step_low_s / divide;
@@ -248,6 +301,35 @@ std::vector<std::string> PublishedReport::Sources() const {
   return {names.begin(), names.end()};
 }
 
+std::vector<std::pair<std::string, std::int64_t>> SkipReasons(const PublishedReport& report) {
+  std::map<std::string, std::int64_t> reasons;
+  for (const MetricRow& row : report.rows)
+    if (!row.skipped.empty()) ++reasons[row.skipped];
+  std::vector<std::pair<std::string, std::int64_t>> out(reasons.begin(), reasons.end());
+  std::stable_sort(out.begin(), out.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return out;
+}
+
+FitCounts CountFits(const PublishedReport& report) {
+  FitCounts counts{};
+  for (const FitRow& row : report.fits)
+    ++counts[row.reported_fits ? 1 : 0][static_cast<std::size_t>(Said(row))];
+  return counts;
+}
+
+std::vector<const MetricRow*> WorstFirst(const PublishedReport& report) {
+  std::vector<const MetricRow*> rows;
+  for (const MetricRow& row : report.rows)
+    if (row.skipped.empty()) rows.push_back(&row);
+  const auto error = [](const MetricRow* row) {
+    return std::abs(std::log(row->predicted / row->measured));
+  };
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const MetricRow* a, const MetricRow* b) { return error(a) > error(b); });
+  return rows;
+}
+
 Json PublishedJson(const PublishedReport& report, const std::string& tool_version) {
   Json out = Json::Object();
   out.Set("schema", "aurum.published/1");
@@ -301,9 +383,8 @@ Json PublishedJson(const PublishedReport& report, const std::string& tool_versio
     ranked.Append(std::move(item));
   }
   out.Set("ranking", std::move(ranked));
-  out.Set("fits", FitsJson(report.fits));
+  out.Set("fits", FitsJson(report));
 
-  std::map<std::string, std::int64_t> reasons;
   Json rows = Json::Array();
   for (const MetricRow& row : report.rows) {
     Json item = Json::Object();
@@ -314,7 +395,6 @@ Json PublishedJson(const PublishedReport& report, const std::string& tool_versio
     item.Set("quality", row.quality);
     if (!row.skipped.empty()) {
       item.Set("skipped", row.skipped);
-      ++reasons[row.skipped];
     } else {
       item.Set("predicted", row.predicted);
       item.Set("measured", row.measured);
@@ -326,17 +406,15 @@ Json PublishedJson(const PublishedReport& report, const std::string& tool_versio
       Json assumed = Json::Array();
       for (const std::string& note : row.assumed) assumed.Append(note);
       item.Set("assumed", std::move(assumed));
+      if (row.time) item.Set("time", TermsJson(*row.time));
     }
     rows.Append(std::move(item));
   }
-  std::vector<std::pair<std::int64_t, std::string>> sorted;
-  for (const auto& [reason, count] : reasons) sorted.emplace_back(-count, reason);
-  std::sort(sorted.begin(), sorted.end());
   Json skipped = Json::Array();
-  for (const auto& [count, reason] : sorted) {
+  for (const auto& [reason, count] : SkipReasons(report)) {
     Json item = Json::Object();
     item.Set("reason", reason);
-    item.Set("rows", -count);
+    item.Set("rows", count);
     skipped.Append(std::move(item));
   }
   out.Set("skipped", std::move(skipped));

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/plan/scenario.h"
@@ -26,6 +28,7 @@ struct Prediction {
   // The 90 % interval of each, as factors of the prediction.
   double step_low = 1, step_high = 1, memory_low = 1, memory_high = 1;
   bool fits = true, at_risk = false;
+  TimeBreakdown time;  // of the step, on the class with the most compute; sums to step_s
 };
 
 // The answer for one record: at the nominal scenario, and the least and most over its ends.
@@ -69,6 +72,11 @@ struct MetricRow {
   std::optional<double> low, high;     // over the ends of untold facts
   double band_low = 0, band_high = 0;  // the 90 % interval, around the ends where there are some
   std::vector<std::string> assumed;
+  std::string what;  // model, GPUs, precision and task, as the record prints them
+  // Of a step time that is compared: where the nominal prediction goes (sums to `predicted`), and the
+  // model FLOPs behind it on the average GPU.
+  std::optional<TimeBreakdown> time;
+  double model_flops = 0;
 };
 inline constexpr const char* kIterationMetric = "iteration_s";
 inline constexpr const char* kMemoryMetric = "peak_memory_gib";
@@ -112,6 +120,16 @@ struct PublishedReport {
 // The one place where predictions meet what was measured.
 PublishedReport Compare(const std::vector<Record>& records,
                         const std::vector<PredictedRecord>& predictions);
+
+// How often each reason holds, the most frequent first; equals by the alphabet.
+std::vector<std::pair<std::string, std::int64_t>> SkipReasons(const PublishedReport& report);
+// By what was reported (0: out of memory, 1: it ran) and predicted (0: does not fit, 1: at risk, 2:
+// fits).
+using FitCounts = std::array<std::array<std::int64_t, 3>, 2>;
+FitCounts CountFits(const PublishedReport& report);
+// Rows that are compared, the one furthest off first: by |ln(predicted / measured)|, so that half and
+// double are equally wrong.
+std::vector<const MetricRow*> WorstFirst(const PublishedReport& report);
 
 // docs/schema/published.schema.json
 Json PublishedJson(const PublishedReport& report, const std::string& tool_version);
