@@ -56,7 +56,7 @@ if (!executablePath) {
     if ((await slider.count()) > 0) {
       const cells = () => tab.locator("[role=gridcell]").allInnerTexts();
       // Where the network is slow, misaligned tokens cost what the map can show.
-      await tab.getByRole("radio", { name: "qwen-vl" }).check();
+      await tab.getByRole("radio", { name: "llava-1.6-7b" }).check();
       await slider.first().press("End");
       const before = (await cells()).join("|");
       await slider.first().press("Home");

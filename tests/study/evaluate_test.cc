@@ -63,7 +63,9 @@ TEST_CASE(
   }
 }
 
-// Step times that nothing here was fitted on. The bars are what a plan told in full deserves, not what the model happens to reach.
+// Step times of sources that have no constants of their own: their stack has the common set's, and what that misses is what
+// its interval says. Until the constants were fitted by one method for all, this stack had those of a study of these very
+// four rows, and came within 3 %; that was a fit, no prediction.
 TEST_CASE("published step times") {
   SUBCASE("GPT-3 175B on 1,024 A100: about 32 s (Megatron-LM README)") {
     CHECK(EvaluateDocument(Shipped("gpt-3-175b-1024xa100")).StepSeconds() ==
@@ -73,7 +75,10 @@ TEST_CASE("published step times") {
     // Interleaved, three chunks a stage; 1F1B has three times the bubble.
     const double interleaved =
         EvaluateDocument(Shipped("gpt-3-175b-64xa100", {"plan.backbone.vpp=3"})).StepSeconds();
-    CHECK(interleaved == doctest::Approx(13.75).epsilon(0.03));
+    CHECK(interleaved == doctest::Approx(13.75).epsilon(0.12));
+    const Evaluation e =
+        EvaluateDocument(Shipped("gpt-3-175b-64xa100", {"plan.backbone.vpp=3"}));
+    CHECK(std::abs(13.75 / interleaved - 1) < StepBand(e.scenario));
     const double step = EvaluateDocument(Shipped("gpt-3-175b-64xa100")).StepSeconds();
     CHECK(step > interleaved * 1.05);
     CHECK(step < interleaved * 1.09);
