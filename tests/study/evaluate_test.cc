@@ -76,8 +76,7 @@ TEST_CASE("published step times") {
     const double interleaved =
         EvaluateDocument(Shipped("gpt-3-175b-64xa100", {"plan.backbone.vpp=3"})).StepSeconds();
     CHECK(interleaved == doctest::Approx(13.75).epsilon(0.12));
-    const Evaluation e =
-        EvaluateDocument(Shipped("gpt-3-175b-64xa100", {"plan.backbone.vpp=3"}));
+    const Evaluation e = EvaluateDocument(Shipped("gpt-3-175b-64xa100", {"plan.backbone.vpp=3"}));
     CHECK(std::abs(13.75 / interleaved - 1) < StepBand(e.scenario));
     const double step = EvaluateDocument(Shipped("gpt-3-175b-64xa100")).StepSeconds();
     CHECK(step > interleaved * 1.05);

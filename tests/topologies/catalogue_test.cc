@@ -45,12 +45,11 @@ TEST_CASE("any size of a family") {
   CHECK(OpenCatalogue("gb200-nvl72").name == "72xgb200-nvl72");
   CHECK(OpenCatalogue("64xgb200-nvl72").nodes == 16);
   CHECK(OpenCatalogue("8xh100-ndr").nodes == 1);
-  CHECK(ClusterFamilies(".") == std::vector<std::string>{"<N>xa100-40-hdr", "<N>xa100-hdr",
-                                                         "<N>xa100-roce-100", "<N>xb200-efa",
-                                                         "<N>xb200-ndr", "<N>xgb200-nvl72",
-                                                         "<N>xh100-efa", "<N>xh100-ndr",
-                                                         "<N>xh100-ndr-128p", "<N>xh100-ndr-2to1",
-                                                         "<N>xh200-ndr"});
+  CHECK(ClusterFamilies(".") ==
+        std::vector<std::string>{"<N>xa100-40-hdr", "<N>xa100-hdr", "<N>xa100-roce-100",
+                                 "<N>xb200-efa", "<N>xb200-ndr", "<N>xgb200-nvl72", "<N>xh100-efa",
+                                 "<N>xh100-ndr", "<N>xh100-ndr-128p", "<N>xh100-ndr-2to1",
+                                 "<N>xh200-ndr"});
   CHECK(OpenCatalogue("16xh100-efa").transport == Transport::kEfa);
   CHECK(OpenCatalogue("16xa100-roce-100").transport == Transport::kRoce);
   CHECK(OpenCatalogue("16xh100-ndr").transport == Transport::kInfiniBand);
