@@ -130,7 +130,9 @@ class Fitter {
       Move(x);
     }
     Linearise();
-    return Report();
+    FitReport report = Report();
+    if (options_.ablate) report.ablations = Ablate();
+    return report;
   }
 
  private:
@@ -415,6 +417,77 @@ class Fitter {
     for (const auto& [group, move] : rate_) report.rates[group] = kRatePrior * std::exp(move);
     for (const auto& [key, index] : common_) report.common[key] = std::exp(at[index]);
     return report;
+  }
+
+  std::vector<Ablation> Ablate() const {
+    struct Cut {
+      const char* term;
+      void (*stack)(Stack*);
+      void (*profile)(Profile*);
+    };
+    constexpr double kNone = 1e-6;
+    const auto keep = [](Stack*) {};
+    const auto same = [](Profile*) {};
+    const std::vector<Cut> cuts = {
+        {"nothing: all terms", keep, same},
+        {"sustained rates and the stacks' GEMM factors (tables alone)",
+         [](Stack* s) { s->gemm_factor = s->grouped_gemm_factor = 1; },
+         [](Profile* p) { p->sustained_factor = p->sustained_fp8_factor = 1; }},
+        {"the stacks' GEMM factors", [](Stack* s) { s->gemm_factor = s->grouped_gemm_factor = 1; },
+         same},
+        {"families of attention kernels (all as in the tables)",
+         [](Stack* s) {
+           if (s->attention_kernel != AttentionFamily::kUnfused)
+             s->attention_kernel = AttentionFamily::kFlash3;
+         },
+         same},
+        {"memory-bound kernels", [](Stack* s) { s->memory_bound_factor = kNone; }, same},
+        {"tensor-parallel collectives", [](Stack* s) { s->tp_communication_factor = kNone; }, same},
+        {"slow-down of compute beside communication",
+         [](Stack* s) { s->overlap_slowdown = s->tp_overlap_slowdown = 0; }, same},
+        {"share of data parallelism that cannot hide", [](Stack* s) { s->dp_overlap = 1; }, same},
+        {"losses of the network (its full rate)", [](Stack* s) { s->network_efficiency = 1; },
+         same},
+        {"host time", [](Stack* s) { s->host_per_layer_s = s->host_per_expert_layer_s = 0; }, same},
+        {"overhead of a step", [](Stack* s) { s->step_overhead_s = 0; }, same},
+        {"a token crosses to a node once", [](Stack* s) { s->experts_once_per_node = false; },
+         same},
+        {"casts to 8 bits",
+         [](Stack* s) {
+           s->cast_forward_bytes = s->cast_backward_bytes = s->cast_transpose_bytes = 0;
+         },
+         same},
+    };
+    std::vector<Ablation> out;
+    for (const Cut& cut : cuts) {
+      InputCache cache(data_root_);
+      for (const auto& [name, stack] : stacks_) {
+        Stack s = stack;
+        cut.stack(&s);
+        cache.AddStack(name, s);
+      }
+      for (const auto& [name, profile] : profiles_) {
+        Profile p = profile;
+        cut.profile(&p);
+        cache.AddProfile(name, p);
+      }
+      std::vector<double> error(rows_.size());
+      Parallel(rows_.size(), options_.jobs, [&](std::size_t i) {
+        error[i] = std::abs(
+            PredictStepSeconds(rows_[i].translation, &cache) / rows_[i].row.measured_s - 1);
+      });
+      Ablation a;
+      a.term = cut.term;
+      double weights = 0;
+      for (std::size_t i = 0; i < rows_.size(); ++i) {
+        a.mape += error[i] / static_cast<double>(rows_.size());
+        a.cluster_mape += error[i] * weight_[i];
+        weights += weight_[i];
+      }
+      a.cluster_mape /= weights;
+      out.push_back(a);
+    }
+    return out;
   }
 
   std::string data_root_;

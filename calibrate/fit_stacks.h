@@ -48,15 +48,24 @@ struct StackFit {
   double left_out_mape = 0, left_out_p90 = 0;
 };
 
+// One term left out of the simulator, the others' constants as they stand.
+struct Ablation {
+  std::string term;
+  double mape = 0;          // over all rows
+  double cluster_mape = 0;  // mean over clusters
+};
+
 struct FitReport {
   std::vector<StackFitRow> rows;
   std::vector<StackFit> stacks;
   std::map<std::string, double> rates;   // by group of devices: measured over modelled GEMM time
   std::map<std::string, double> common;  // the common set's constants
+  std::vector<Ablation> ablations;
 };
 
 struct FitOptions {
-  int rounds = 3;  // of linearisation
+  int rounds = 3;       // of linearisation
+  bool ablate = false;  // FitReport::ablations, the first with every term
   int jobs = 0;
 };
 // Fits on every record that has a step time and can be simulated, kept out: those whose stack is

@@ -1,4 +1,10 @@
 // aurum-fit-stacks RECORDS... : fits the constants of software stacks on published step times.
+//
+//   --rounds N       of linearisation; 0 leaves the constants as they stand and tells how far off they are
+//   --rows           every step, fitted and left out
+//   --only NAME      sources whose name has this part; repeatable. --without NAME: not these
+//   --write          puts the constants into calibrate/stacks
+//   --tables FILE    Markdown tables, with an ablation (docs/fidelity-tables.md)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -88,6 +94,73 @@ void Print(const FitReport& report, bool rows) {
   }
 }
 
+// The tables of docs/fidelity-tables.md.
+std::string Tables(const FitReport& report) {
+  struct Errors {
+    std::vector<double> in, cluster, source;
+    std::map<std::string, std::vector<double>> by_cluster;
+  };
+  std::map<std::string, Errors> by_source;
+  for (const StackFitRow& row : report.rows) {
+    for (const std::string& key : {row.source, std::string("~")}) {
+      Errors& e = by_source[key];
+      e.in.push_back(std::abs(std::expm1(row.in_sample)));
+      e.cluster.push_back(std::abs(std::expm1(row.cluster_out)));
+      e.source.push_back(std::abs(std::expm1(row.source_out)));
+      e.by_cluster[row.cluster].push_back(e.cluster.back());
+    }
+  }
+  const auto mean = [](const std::vector<double>& v) {
+    double sum = 0;
+    for (const double x : v) sum += x;
+    return v.empty() ? 0 : 100 * sum / static_cast<double>(v.size());
+  };
+  std::string out =
+      "# Fidelity of step times: tables\n\nWritten by `./dev fidelity --left-out`; "
+      "[fidelity.md](fidelity.md) reads them.\n\n## By source\n\nMean absolute errors in per "
+      "cent.\n\n| source | rows | clusters | fitted on it | cluster left out | median | p90 | mean "
+      "over clusters | source left out | p90 |\n|---|---|---|---|---|---|---|---|---|---|\n";
+  for (const auto& [source, e] : by_source) {
+    std::vector<double> means;
+    for (const auto& [name, v] : e.by_cluster) means.push_back(mean(v) / 100);
+    out += fmt::format(
+        "| {} | {} | {} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.1f} |\n",
+        source == "~" ? "all" : source, e.in.size(), means.size(), mean(e.in), mean(e.cluster),
+        100 * Quantile(e.cluster, 0.5), 100 * Quantile(e.cluster, 0.9), mean(means), mean(e.source),
+        100 * Quantile(e.source, 0.9));
+  }
+  out +=
+      "\n## Constants of stacks\n\n| stack | constants of | rows | clusters | left out: mean | 90 "
+      "% within |";
+  for (const StackConstant& c : StackConstants()) out += fmt::format(" {} |", c.key);
+  out += "\n|---|---|---|---|---|---|";
+  for (std::size_t i = 0; i < StackConstants().size(); ++i) out += "---|";
+  out += "\n";
+  for (const StackFit& fit : report.stacks) {
+    out += fmt::format("| {} | {} | {} | {} | {:.1f} | {:.0f} |", fit.name,
+                       fit.owner.empty() ? "the common set" : fit.owner, fit.rows, fit.clusters,
+                       100 * fit.left_out_mape, 100 * fit.left_out_p90);
+    for (const StackConstant& c : StackConstants())
+      out += fmt::format(" {:.3g} |", fit.stack.*c.member);
+    out += "\n";
+  }
+  out +=
+      "\n## Sustained rates\n\nTraining GEMMs over bursts, what all stacks on a chip have in "
+      "common; "
+      "narrow: 8 and 4 bits.\n\n| devices | factor |\n|---|---|\n";
+  for (const auto& [group, rate] : report.rates)
+    out += fmt::format("| {} | {:.2f} |\n", group, rate);
+  if (!report.ablations.empty()) {
+    out +=
+        "\n## What each term carries\n\nThe error with one term left out, nothing fitted again.\n\n"
+        "| left out | mean over rows | mean over clusters |\n|---|---|---|\n";
+    for (const Ablation& a : report.ablations)
+      out +=
+          fmt::format("| {} | {:.1f} % | {:.1f} % |\n", a.term, 100 * a.mape, 100 * a.cluster_mape);
+  }
+  return out;
+}
+
 double Rounded(double value, int digits) {
   return std::strtod(fmt::format("{:.{}g}", value, digits).c_str(), nullptr);
 }
@@ -135,12 +208,16 @@ int main(int argc, char** argv) {
     std::vector<Record> records;
     FitOptions options;
     bool rows = false, write = false;
+    std::string tables;
     std::vector<std::string> files, only, without;
     for (int i = 1; i < argc; ++i) {
       if (std::strcmp(argv[i], "--rows") == 0) {
         rows = true;
       } else if (std::strcmp(argv[i], "--write") == 0) {
         write = true;
+      } else if (std::strcmp(argv[i], "--tables") == 0 && i + 1 < argc) {
+        tables = argv[++i];
+        options.ablate = true;
       } else if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
         only.emplace_back(argv[++i]);
       } else if (std::strcmp(argv[i], "--without") == 0 && i + 1 < argc) {
@@ -164,6 +241,7 @@ int main(int argc, char** argv) {
     const FitReport report = FitStacks(records, OpenPublishedSources("."), ".", options);
     Print(report, rows);
     if (write) Write(report, ".");
+    if (!tables.empty()) WriteTextFile(tables, Tables(report));
   } catch (const InputError& error) {
     std::fputs(FormatDiagnostic(error.diagnostic()).c_str(), stderr);
     return static_cast<int>(error.exit_code());
