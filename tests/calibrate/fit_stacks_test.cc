@@ -45,8 +45,8 @@ TEST_CASE("fit of stacks: what all rows say is found, by their own stack, left o
     CAPTURE(row.id);
     // 8 % slower everywhere: found but for what the priors hold back and one linear step misses.
     CHECK(std::abs(row.in_sample) < 0.02);
-    CHECK(std::abs(row.cluster_out) < 0.03);
-    CHECK(row.source_out < row.in_sample - 0.02);  // without these rows nobody knows
+    CHECK(std::abs(row.cluster_out) < 0.05);
+    CHECK(row.source_out < row.in_sample - 0.01);  // without these rows nobody knows
   }
   CHECK(Of(report, "megatron-kwai").owner == "megatron-kwai");
   CHECK(Of(report, "megatron-kwai").stack.gemm_factor >
