@@ -11,7 +11,8 @@ enum class Traffic : std::uint8_t { kNone, kFlows, kChunks };
 
 struct LowerOptions {
   Traffic traffic = Traffic::kNone;
-  Fold fold = Fold::kOn;  // kOff: every rank is a class of its own, as always with chunks
+  Fold fold = Fold::kOn;       // kOff: every rank is a class of its own, as always with chunks
+  bool for_execution = false;  // with the kernels and communications of every op (Program::work)
 };
 
 // Turns a validated scenario into its program. Cost: O(stages · micro-batches · layers) ops.

@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "sim/core/provenance.h"
+#include "sim/cost/kernel.h"
 #include "sim/engine/op_graph.h"
 #include "sim/network/event_loop.h"
+#include "sim/plan/rank_groups.h"
 #include "sim/plan/scenario.h"
 #include "sim/workload/kept.h"
 
@@ -92,6 +94,25 @@ struct TensorSet {
   std::vector<KeptTensor> tensors;
 };
 
+// What it takes to run an op for real, beside what it takes to time it. Only of a program that was
+// lowered for execution (LowerOptions).
+inline constexpr std::uint32_t kNone = 0xffffffffU;
+struct OpWork {
+  std::uint32_t kernels = kNone;        // index of Program::kernels: one after another
+  std::uint32_t repeats = 1;            // of them all
+  std::uint32_t communication = kNone;  // index of Program::communications
+  std::uint32_t group = 0;              // of its kind and stage (GroupsOfStage)
+  double times = 1;                     // so many of that communication in a row
+};
+// A collective or a transfer that the plan asks for.
+struct Communication {
+  bool transfer = false;  // from a rank to its partners in another stage
+  CollectiveKind kind = CollectiveKind::kSendRecv;
+  double bytes = 0;  // as nccl-tests counts; of a transfer, what the sender passes on in all
+  std::size_t stage = 0;
+  GroupKind groups = GroupKind::kTp;
+};
+
 // What one module leaves on one GPU of a class.
 struct ModuleShare {
   // On this GPU, before sharding over data parallelism; adapters and routed experts are not among
@@ -149,6 +170,10 @@ struct Program {
   std::vector<std::uint32_t> link_of{}, link_count{};
   std::vector<MemoryEvent> memory;
   std::vector<TensorSet> tensors;
+  // Lowered for execution: by op, and what those refer to.
+  std::vector<OpWork> work{};
+  std::vector<std::vector<Kernel>> kernels{};
+  std::vector<Communication> communications{};
   std::vector<RankClass> classes;             // by stage
   std::uint32_t ClassOf(int gpu) const;       // index of classes
   std::vector<std::uint32_t> class_of_gpu{};  // empty: a class per stage
