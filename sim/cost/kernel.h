@@ -31,16 +31,16 @@ std::string GemmRoleName(GemmRole role);  // "forward", "input_gradient", "weigh
 
 struct Kernel {
   KernelKind kind = KernelKind::kMemory;
-  // kGemm: `count` equal products in one grouped call (1: a plain one).
+  // kGemm: one product, or `count` equal ones in one grouped call (of experts).
   DType dtype = DType::kBf16;
   GemmRole role = GemmRole::kForward;
   double m = 0, n = 0, k = 0;
   double count = 1;
-  // Attention: `sequences` independent ones; `factor` of a stack whose kernel is not the profile's.
+  bool grouped = false;
+  // Attention over `sequences` independent sequences.
   double sequences = 0, heads = 0, kv_heads = 0, q_len = 0, kv_len = 0;
   int head_dim = 0;
   bool causal = false;
-  double factor = 1;
   double bytes = 0;   // kMemory
   double host_s = 0;  // kHost
   friend bool operator==(const Kernel&, const Kernel&) = default;
