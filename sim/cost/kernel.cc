@@ -106,6 +106,15 @@ double KernelSeconds(const Kernel& k, const Profile& profile, const Stack& stack
   return 0;
 }
 
+Stack BareStack() {
+  Stack stack;
+  stack.gemm_factor = 1;
+  stack.grouped_gemm_factor = 1;
+  stack.memory_bound_factor = 1;
+  stack.attention_factor = 1;
+  return stack;
+}
+
 double KernelFlops(const Kernel& k) {
   switch (k.kind) {
     case KernelKind::kGemm:

@@ -377,8 +377,8 @@ Profile WithPowerLimit(const Profile& profile, double watts) {
       if (!attends && !product) continue;
       const bool modelled =
           product ? profile.Supports(entry.kernel.dtype) : !profile.attention.per_head_dim.empty();
-      entry.seconds *= modelled ? KernelSeconds(entry.kernel, limited, Stack{}) /
-                                      KernelSeconds(entry.kernel, before, Stack{})
+      entry.seconds *= modelled ? KernelSeconds(entry.kernel, limited, BareStack()) /
+                                      KernelSeconds(entry.kernel, before, BareStack())
                                 : 1 / share;
     }
     limited.exact = std::make_shared<const ExactKernels>(
