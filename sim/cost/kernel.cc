@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "sim/cost/exact.h"
+
 namespace aurum {
 
 std::string KernelKindName(KernelKind kind) {
@@ -36,13 +38,50 @@ std::string GemmRoleName(GemmRole role) {
   return "";
 }
 
+namespace {
+
+double RoleFactor(const GemmModel& model, GemmRole role) {
+  switch (role) {
+    case GemmRole::kForward:
+      return 1;
+    case GemmRole::kInputGradient:
+      return model.input_gradient_factor;
+    case GemmRole::kWeightGradient:
+      return model.weight_gradient_factor;
+  }
+  return 1;
+}
+
+// What a stack and a long run make of a kernel that was measured in bursts.
+double ExactFactor(const Kernel& k, const Profile& profile, const Stack& stack) {
+  switch (k.kind) {
+    case KernelKind::kGemm:
+      return profile.SustainedFactor(k.dtype) * stack.gemm_factor *
+             (k.grouped ? stack.grouped_gemm_factor : 1);
+    case KernelKind::kAttentionForward:
+    case KernelKind::kAttentionBackward:
+      return AttentionFactor(stack, profile.device.compute_capability);
+    case KernelKind::kMemory:
+      return stack.memory_bound_factor;
+    default:
+      return 1;
+  }
+}
+
+}  // namespace
+
 double KernelSeconds(const Kernel& k, const Profile& profile, const Stack& stack) {
+  if (profile.exact) {
+    if (const ExactKernels::Entry* entry = profile.exact->Find(k)) {
+      return entry->seconds * ExactFactor(k, profile, stack);
+    }
+  }
   switch (k.kind) {
     case KernelKind::kGemm: {
       const double one =
           profile.GemmSeconds(std::max(k.m, 1.0), std::max(k.n, 1.0), std::max(k.k, 1.0), k.dtype,
                               k.role == GemmRole::kWeightGradient) *
-          stack.gemm_factor;
+          RoleFactor(profile.gemm.at(k.dtype), k.role) * stack.gemm_factor;
       if (!k.grouped) return one;
       // One launch for all of them.
       const double launch =
@@ -65,6 +104,15 @@ double KernelSeconds(const Kernel& k, const Profile& profile, const Stack& stack
       return k.host_s;
   }
   return 0;
+}
+
+Stack BareStack() {
+  Stack stack;
+  stack.gemm_factor = 1;
+  stack.grouped_gemm_factor = 1;
+  stack.memory_bound_factor = 1;
+  stack.attention_factor = 1;
+  return stack;
 }
 
 double KernelFlops(const Kernel& k) {

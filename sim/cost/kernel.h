@@ -50,6 +50,9 @@ struct Kernel {
 // place where a kernel gets its price. E0803 where the device has no such type.
 double KernelSeconds(const Kernel& kernel, const Profile& profile, const Stack& stack);
 
+// A stack that adds nothing: kernels as the profile has them, alone on the device.
+Stack BareStack();
+
 // Of products and attention (causal halved; backward twice the forward's): what MFU counts.
 double KernelFlops(const Kernel& kernel);
 
