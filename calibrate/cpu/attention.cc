@@ -50,8 +50,8 @@ class Heads {
   std::int64_t KeyHead(std::int64_t head) const { return head * s_.kv_heads / s_.heads; }
   Head At(std::int64_t sequence, std::int64_t head) const {
     return {static_cast<std::size_t>((sequence * s_.q_len * s_.heads + head) * s_.head_dim),
-            static_cast<std::size_t>(
-                (sequence * s_.kv_len * s_.kv_heads + KeyHead(head)) * s_.head_dim),
+            static_cast<std::size_t>((sequence * s_.kv_len * s_.kv_heads + KeyHead(head)) *
+                                     s_.head_dim),
             static_cast<std::size_t>((sequence * s_.heads + head) * s_.q_len)};
   }
   // Keys that query i sees.

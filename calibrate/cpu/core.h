@@ -9,13 +9,13 @@ namespace aurum {
 // linear algebra or messages is needed: the command line asks here, too.
 
 struct CoreFacts {
-  std::string model;              // "AMD EPYC"; "" where the kernel does not tell
-  int cores = 1;                  // that this process may run on
-  double memory_bytes = 0;        // of the machine, or of this container where it has less
-  double last_level_bytes = 0;    // the cache that all cores share; 0 = not known
-  double flops_per_cycle = 0;     // fp32, by what the core's instructions can do; 0 = not known
-  double most_mhz = 0;            // 0 = not told (often so in a virtual machine)
-  std::string instructions;       // "avx512f", "avx2"; "" = neither
+  std::string model;            // "AMD EPYC"; "" where the kernel does not tell
+  int cores = 1;                // that this process may run on
+  double memory_bytes = 0;      // of the machine, or of this container where it has less
+  double last_level_bytes = 0;  // the cache that all cores share; 0 = not known
+  double flops_per_cycle = 0;   // fp32, by what the core's instructions can do; 0 = not known
+  double most_mhz = 0;          // 0 = not told (often so in a virtual machine)
+  std::string instructions;     // "avx512f", "avx2"; "" = neither
 };
 CoreFacts ThisCore();
 

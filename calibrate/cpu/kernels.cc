@@ -13,7 +13,7 @@
 namespace aurum {
 namespace {
 
-constexpr std::size_t kLine = 16;                     // floats of a cache line
+constexpr std::size_t kLine = 16;                       // floats of a cache line
 constexpr std::size_t kNormals = std::size_t{1} << 20;  // drawn; the arena repeats them
 
 std::size_t Size(double value) { return static_cast<std::size_t>(value); }
