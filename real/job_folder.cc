@@ -76,7 +76,7 @@ Job ReadJob(const JsonDocument& document) {
   ObjectReader reader(document, document.root, "");
   Job job;
   job.what = reader.String("what");
-  job.scenario = reader.Value("scenario");
+  if (reader.Has("scenario")) job.scenario = reader.Value("scenario");  // none to calibrate
   job.data_root = reader.String("data_root");
   job.ranks = static_cast<int>(reader.Integer("ranks", 1, 1 << 24));
   job.lone_rank = static_cast<int>(reader.Integer("lone_rank", -1, 1 << 24));
@@ -86,7 +86,7 @@ Job ReadJob(const JsonDocument& document) {
   job.steps.timed_steps = static_cast<int>(steps.Integer("timed_steps", 0, 1 << 24));
   steps.Finish();
   job.seed = std::stoull(reader.String("seed"));
-  job.options = reader.Value("options");
+  if (reader.Has("options")) job.options = reader.Value("options");
   reader.Finish();
   return job;
 }
