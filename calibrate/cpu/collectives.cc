@@ -92,7 +92,7 @@ double TimeCollective(CollectiveKind kind, MPI_Comm comm, std::size_t floats, fl
   const double begin = ThreadCpuSeconds();
   RunCollective(kind, comm, floats, data, other);
   const double mine = ThreadCpuSeconds() - begin;
-  const bool lost = InvoluntarySwitches() != switches;
+  const bool lost = Disturbed(InvoluntarySwitches() - switches, mine);
   std::array<double, 3> told = {mine, -mine, lost ? 1.0 : 0.0};
   MPI_Allreduce(MPI_IN_PLACE, told.data(), 3, MPI_DOUBLE, MPI_MAX, comm);
   if (preempted != nullptr) *preempted = told[2] > 0;

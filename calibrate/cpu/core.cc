@@ -120,6 +120,12 @@ std::int64_t InvoluntarySwitches() {
   return usage.ru_nivcsw;
 }
 
+bool Disturbed(std::int64_t switches, double seconds) {
+  constexpr double kRefill = 50e-6;
+  constexpr double kBorne = 0.02;
+  return static_cast<double>(switches) * kRefill > kBorne * seconds;
+}
+
 double PeakResidentBytes() {
   std::istringstream in(ProcField("/proc/self/status", "VmHWM"));
   double kib = 0;

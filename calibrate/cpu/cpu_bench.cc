@@ -86,9 +86,9 @@ Samples CpuBench::Time(const Kernel& kernel, int samples) {
     const std::int64_t switches = InvoluntarySwitches();
     const double begin = ThreadCpuSeconds();
     for (int i = 0; i < calls; ++i) runner_.Run(kernel);
-    const double seconds = (ThreadCpuSeconds() - begin) / calls;
-    *disturbed = InvoluntarySwitches() != switches;
-    return seconds;
+    const double seconds = ThreadCpuSeconds() - begin;
+    *disturbed = Disturbed(InvoluntarySwitches() - switches, seconds);
+    return seconds / calls;
   });
 }
 
@@ -109,7 +109,7 @@ Samples CpuBench::Copy(CopyKind kind, double bytes, int samples) {
     const double begin = ThreadCpuSeconds();
     std::memcpy(other_.data() + place * floats, data_.data() + place * floats, floats * 4);
     const double seconds = ThreadCpuSeconds() - begin;
-    *disturbed = InvoluntarySwitches() != switches;
+    *disturbed = Disturbed(InvoluntarySwitches() - switches, seconds);
     return seconds;
   });
 }

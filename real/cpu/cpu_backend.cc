@@ -51,7 +51,8 @@
 // plan.overlap.)
 //
 // What is left of the machine's state in these clocks is what others leave in the shared cache and
-// on the memory bus; a step in which a kernel lost its core is marked as disturbed.
+// on the memory bus; a step whose kernels lost their core often enough to matter
+// (Disturbed()) is marked.
 namespace aurum {
 namespace {
 
@@ -143,14 +144,15 @@ class CpuBackend : public RankBackend {
   void BringGradient(const RankOp& op, Group* group, std::size_t floats, float* data) const;
   void TakeResult(const RankOp& op, Group* group, std::size_t floats, const float* data,
                   const float* other);
-  // Runs `body` and returns its CPU time; notes whether the core was lost meanwhile.
+  // Runs `body` and returns its CPU time; counts how often the core was lost meanwhile.
   template <typename Body>
   double Timed(Body body) {
     const std::int64_t switches = InvoluntarySwitches();
     const double begin = ThreadCpuSeconds();
     body();
     const double seconds = ThreadCpuSeconds() - begin;
-    disturbed_ = disturbed_ || InvoluntarySwitches() != switches;
+    switches_ += InvoluntarySwitches() - switches;
+    worked_s_ += seconds;
     return seconds;
   }
   OpKind KindOf(const RankOp& op) const { return program_->info[op.op].kind; }
@@ -173,7 +175,8 @@ class CpuBackend : public RankBackend {
   double core_ = 0;
   std::vector<OpTime> times_;
   double wall_begin_ = 0;
-  bool disturbed_ = false;
+  std::int64_t switches_ = 0;  // while it worked, not while it waited
+  double worked_s_ = 0;
   std::vector<MPI_Request> requests_;
   std::deque<Stamp> stamps_;
 
@@ -264,7 +267,8 @@ void CpuBackend::BeginStep(std::int64_t step, bool) {
   queues_.assign(mine_->queues.size(), 0);
   times_.assign(mine_->ops.size(), {});
   core_ = 0;
-  disturbed_ = false;
+  switches_ = 0;
+  worked_s_ = 0;
   MPI_Barrier(comm_);
   wall_begin_ = WallSeconds();
 }
@@ -483,7 +487,7 @@ RankBackend::StepTime CpuBackend::EndStep() {
   StepTime time;
   time.wall_s = WallSeconds() - wall_begin_;
   for (const double clock : queues_) time.seconds = std::max(time.seconds, clock);
-  time.disturbed = disturbed_;
+  time.disturbed = Disturbed(switches_, worked_s_);
   return time;
 }
 
