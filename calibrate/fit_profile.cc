@@ -620,6 +620,7 @@ class Fitter {
                             envelope.quality.points, envelope.quality.holdout_mape, kNaN,
                             Range("bytes", envelope.bytes), envelope.quality.source});
       out().collectives[key] = envelope;
+      out().collectives[key].own_links = true;
     }
     if (fitted > 0) collective_error_ = sum / fitted;
     if (base_ == nullptr) return;

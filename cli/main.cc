@@ -149,6 +149,35 @@ int Main(int argc, char** argv) {
   common(simulate);
   scenario_options(simulate);
 
+  ExecuteCommandLine execute_line;
+  CLI::App* execute = app.add_subcommand(
+      "execute", "run the plan for real and write a record of every op (opens in Perfetto)");
+  execute->add_option("scenario", scenario, "scenario file")->required();
+  execute->add_option("--backend", execute_line.backend, "cuda, cpu or virtual (logical clocks)")
+      ->check(CLI::IsMember({"cuda", "cpu", "virtual"}));
+  execute
+      ->add_option(
+          "--rank", execute_line.lone_rank,
+          "this rank alone, on one device; what it exchanges with others becomes a delay of "
+          "its modelled length")
+      ->check(CLI::NonNegativeNumber);
+  execute->add_option("--truth", execute_line.truth,
+                      "virtual: the hidden profile that ops take their time from");
+  execute
+      ->add_option("--noise", execute_line.noise,
+                   "virtual: relative standard deviation of an op's time")
+      ->check(CLI::Range(0.0, 0.3));
+  execute->add_option("--seed", execute_line.seed, "of noise and data");
+  execute->add_option("--steps", execute_line.steps.steps, "whole steps that are timed")
+      ->check(CLI::Range(1, 100000));
+  execute->add_option("--timed-steps", execute_line.steps.timed_steps, "steps timed op by op")
+      ->check(CLI::Range(0, 1000));
+  execute->add_option("--warm-up", execute_line.steps.warm_up, "steps before")
+      ->check(CLI::Range(0, 1000));
+  execute->add_flag("--dry-run", options.dry_run, "validate and lower only");
+  common(execute);
+  run_options(execute);
+
   CLI::App* sweep = app.add_subcommand(
       "sweep", "all points of the scenario's axes into a database; an interrupted one goes on");
   sweep->add_option("scenario", scenario, "scenario file")->required();
@@ -240,8 +269,12 @@ int Main(int argc, char** argv) {
   PublishedCommand published;
   double tolerance = 0;
   CLI::App* validate =
-      app.add_subcommand("validate", "predicted against measured, over published records");
+      app.add_subcommand("validate", "predicted against measured: one run, or published records");
+  std::string measured_run;
+  validate->add_option("scenario", scenario, "of --measured: the scenario that was executed");
   CLI::Option_group* measured = validate->add_option_group("Measured, one of");
+  measured->add_option("--measured", measured_run,
+                       "what aurum execute wrote for the scenario (docs/validate-your-plan.md)");
   measured->add_option("--published", published.records,
                        "records of others' measurements (docs/handbook.md, \"How true is it\")");
   measured->add_option("--encoders", published.encoders,
@@ -250,13 +283,25 @@ int Main(int argc, char** argv) {
   CLI::Option* tolerance_option =
       validate
           ->add_option("--tolerance", tolerance,
-                       "exit code 5 if the mean error of a source exceeds this share, e.g. 0.1")
+                       "exit code 5 if the error of the step, or the mean one of a source, exceeds "
+                       "this share, e.g. 0.1 (--measured without it: 0.05 of a cuda run, 0.25 cpu, "
+                       "0.01 virtual)")
           ->check(CLI::Range(0.0, 1e3));
   validate->add_option("--show", published.show,
                        "one record's id: the model, cluster and scenario that it becomes");
   validate->add_option("--html", published.html,
                        "write a page of the comparison besides: charts, scores by source, the rows "
-                       "furthest off by their terms");
+                       "furthest off by their terms; of --measured: both timelines, what makes the "
+                       "difference");
+  validate
+      ->add_option("--set", options.set,
+                   "of --measured: path=value in the scenario, as of simulate; repeatable")
+      ->allow_extra_args(false);
+  validate->add_option("--profile", profile, "of --measured: use this profile: a name or a file");
+  validate
+      ->add_option("--epsilon", options.epsilon,
+                   "of --measured at level flow or auto: rates may be off by this share")
+      ->check(CLI::Range(0.0, 0.1));
   validate->add_option("--level", level, "analytic, flow, auto or chunk, as of simulate")
       ->check(CLI::IsMember({"analytic", "flow", "auto", "chunk"}));
   validate->add_option("-j,--jobs", options.jobs, "threads (default: one per core)")
@@ -335,10 +380,30 @@ int Main(int argc, char** argv) {
     return static_cast<int>(ExitCode::kUsage);
   }
 
+  if (validate->parsed() && measured_run.empty() == !scenario.empty()) {
+    Diagnostic d;
+    d.code = 1;
+    d.message = scenario.empty() ? "--measured needs the scenario that was executed"
+                                 : "a scenario is compared with --measured RUN.json";
+    d.help = "aurum validate SCENARIO.json --measured RUN.json";
+    PrintDiagnostic(options, d);
+    return static_cast<int>(ExitCode::kUsage);
+  }
+  const bool changed = !options.set.empty() || options.profile || options.epsilon > 0;
+  if (validate->parsed() && (measured_run.empty() ? changed : !published.show.empty())) {
+    Diagnostic d;
+    d.code = 1;
+    d.message = measured_run.empty() ? "--set, --profile and --epsilon are of --measured"
+                        : "--show is of --published";
+    d.help = "aurum validate --help shows what belongs together";
+    PrintDiagnostic(options, d);
+    return static_cast<int>(ExitCode::kUsage);
+  }
+
   try {
     RefuseOwnInput(
         options, inputs,
-        {scenario, file, loads, cluster, published.records, published.encoders, expect.measured});
+        {scenario, measured_run, file, loads, cluster, published.records, published.encoders, expect.measured});
     if (!std::filesystem::is_directory(options.data_root + "/models/catalogue")) {
       ThrowInput(206, "no catalogues under '" + options.data_root + "'",
                  "set AURUM_DATA to the folder that holds models/, topologies/ and calibrate/, or "
@@ -349,6 +414,8 @@ int Main(int argc, char** argv) {
       code = VersionCommand(options);
     } else if (simulate->parsed()) {
       code = SimulateCommand(options, scenario);
+    } else if (execute->parsed()) {
+      code = ExecuteCommand(options, scenario, execute_line);
     } else if (sweep->parsed()) {
       code = SweepCommand(options, scenario, vary);
     } else if (report->parsed()) {
@@ -366,7 +433,10 @@ int Main(int argc, char** argv) {
       code = ImportCommand(options, kind, file, machine);
     } else if (validate->parsed()) {
       if (tolerance_option->count() > 0) published.tolerance = tolerance;
-      code = ValidateCommand(options, published);
+      code = measured_run.empty()
+                 ? ValidateCommand(options, published)
+                 : ValidateRunCommand(options,
+                                      {scenario, measured_run, published.html, published.tolerance});
     } else if (list->parsed()) {
       code = ListCommand(options, what);
     } else {

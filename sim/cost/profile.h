@@ -144,6 +144,9 @@ struct EnvelopeLine {
 struct CollectiveEnvelope {
   std::vector<EnvelopeLine> lines;
   double busbw_bytes_per_s = 0;  // asymptotic bus bandwidth: b·(nccl-tests' factor)
+  // Measured over the links of the very machine that is planned on, and so never scaled to a
+  // cluster's; false: over the nominal ones of the device.
+  bool own_links = false;
   SizeRange bytes;               // of the fit
   FitQuality quality;
 };

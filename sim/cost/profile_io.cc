@@ -283,6 +283,7 @@ void ReadCollective(ObjectReader reader, Profile* profile) {
   const int gpus = static_cast<int>(reader.Integer("gpus", 2, 1 << 24));
   CollectiveEnvelope envelope;
   envelope.busbw_bytes_per_s = reader.Number("busbw_bytes_per_s", 1, kMax);
+  envelope.own_links = reader.BoolOr("own_links", false);
   for (ObjectReader& entry : reader.Objects("lines")) {
     EnvelopeLine line;
     line.latency_s = entry.Number("latency_s", 0, 1000);
@@ -314,6 +315,7 @@ Json WriteCollective(CollectiveKind kind, int gpus, const CollectiveEnvelope& en
   json.Set("kind", CollectiveName(kind));
   json.Set("gpus", gpus);
   json.Set("busbw_bytes_per_s", envelope.busbw_bytes_per_s);
+  if (envelope.own_links) json.Set("own_links", true);
   Json lines = Json::Array();
   for (const EnvelopeLine& line : envelope.lines) {
     Json entry = Json::Object();
