@@ -20,7 +20,7 @@ void AddOnce(const T& value, std::vector<T>* to) {
 std::vector<Kernel> KernelsOf(const Program& program) {
   std::vector<Kernel> kernels;
   for (const OpWork& work : program.work) {
-    if (work.kernels == kNone) continue;
+    if (work.kernels == kNoWork) continue;
     for (const Kernel& kernel : program.kernels[work.kernels]) {
       if (kernel.kind != KernelKind::kHost) AddOnce(ExactKey(kernel), &kernels);
     }
@@ -34,9 +34,8 @@ std::vector<ExactCollective> CollectivesOf(const Program& program, const Scenari
     if (asked.bytes <= 0) continue;
     ExactCollective call;
     call.kind = asked.transfer ? CollectiveKind::kSendRecv : asked.kind;
-    call.gpus = asked.transfer
-                    ? 2
-                    : static_cast<int>(GroupSize(scenario.plan, asked.stage, asked.groups));
+    call.gpus =
+        asked.transfer ? 2 : static_cast<int>(GroupSize(scenario.plan, asked.stage, asked.groups));
     call.bytes = std::ceil(asked.bytes);
     if (call.gpus > 1) AddOnce(call, &calls);
   }
