@@ -659,7 +659,7 @@ class Fitter {
       ExactKernels::Entry entry;
       entry.kernel = ExactKey(joined.item.kernel);
       entry.seconds = RoundSignificant(TypicalSeconds(joined), 7);
-      entry.spread = RoundSignificant(Spread(joined), 3);
+      entry.spread = RoundSignificant(SpreadOf(joined), 3);
       entry.samples = static_cast<int>(joined.samples.seconds.size());
       spread += entry.spread;
       entries.push_back(entry);

@@ -128,7 +128,7 @@ double TypicalSeconds(const MeasuredRow& row) {
   return Quantile(Sorted(row.samples.seconds), 0.5);
 }
 
-double Spread(const MeasuredRow& row) {
+double SpreadOf(const MeasuredRow& row) {
   if (row.samples.seconds.empty()) return 0;
   const std::vector<double> sorted = Sorted(row.samples.seconds);
   const double median = Quantile(sorted, 0.5);
