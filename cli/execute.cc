@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/io.h"
 #include "cli/version.h"
+#include "sim/core/text_file.h"
 #include "real/execution.h"
 #include "real/virtual/virtual_run.h"
 
