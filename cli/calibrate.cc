@@ -113,11 +113,8 @@ Measurements MeasureCuda([[maybe_unused]] const CalibrateCommandLine& command,
 #endif
 }
 
-Measurements MeasureCpu([[maybe_unused]] const Options& options,
-                        [[maybe_unused]] const CalibrateCommandLine& command,
-                        [[maybe_unused]] const ExactCalls& calls,
-                        [[maybe_unused]] const MeasureHooks& hooks) {
-#ifdef AURUM_HAS_CPU_JOBS
+Measurements MeasureCpu(const Options& options, const CalibrateCommandLine& command,
+                        const ExactCalls& calls, const MeasureHooks& hooks) {
   BenchDevice device;
   device.backend = "cpu";
   device.dtypes = {DType::kFp32};
@@ -136,11 +133,6 @@ Measurements MeasureCpu([[maybe_unused]] const Options& options,
                         [] { return g_interrupted.load(); });
   std::signal(SIGINT, SIG_DFL);
   return ReadMeasurements(ParseJson(text, "the job's measurements"));
-#else
-  ThrowInput(930, "this program was built without Open MPI and OpenBLAS: it cannot measure cores",
-             "install libopenmpi-dev and libopenblas-dev and build again, or `--from` files",
-             ExitCode::kNoHardware);
-#endif
 }
 
 void RefuseOverwriting(const Options& options, const CalibrateCommandLine& command) {
