@@ -141,7 +141,8 @@ GemmModel FitPlain(const std::vector<GemmRow>& rows, const Setting& setting,
 // The search's unknowns, in units of about 1. What a form lacks is not among them.
 class Unknowns {
  public:
-  Unknowns(const GemmModel& start, const Candidate& candidate) : start_(start) {
+  Unknowns(const GemmModel& start, const Candidate& candidate, bool polish)
+      : start_(start), least_bandwidth_(polish ? 0.02 : 0.9) {
     start_.form = candidate.form;
     start_.norm = candidate.norm;
     const std::string form = candidate.form;
@@ -175,7 +176,7 @@ class Unknowns {
     constexpr double kLeast = 1e-3;
     GemmModel model = start_;
     model.t0_s = next() * 1e-6;
-    model.bandwidth_bytes_per_s = start_.bandwidth_bytes_per_s / next(0.9);
+    model.bandwidth_bytes_per_s = start_.bandwidth_bytes_per_s / next(least_bandwidth_);
     model.k_half = next() * 100;
     if (tiled_) {
       model.wave_alpha = std::min(next(), 1.0);
@@ -211,16 +212,36 @@ class Unknowns {
   }
 
   GemmModel start_;
+  // Of tables that go down to memory-bound sizes, no bandwidth is far beyond the fastest row's. Where
+  // all rows are bound by arithmetic it may be.
+  double least_bandwidth_;
   bool tiled_ = false, split_ = false, settles_ = false;
   std::vector<double> values_, steps_;
 };
 
 GemmModel FitBySimplex(const std::vector<GemmRow>& rows, const Setting& setting,
                        const Candidate& candidate) {
-  const Unknowns unknowns(Start(rows, candidate.form, setting.options), candidate);
-  const std::vector<double> best = MinimizeBySimplex(
-      unknowns.start(), unknowns.steps(), setting.options.rounds, 300,
-      [&](const auto& values) { return Loss(unknowns.Model(values), setting, rows); });
+  const Unknowns unknowns(Start(rows, candidate.form, setting.options), candidate,
+                          setting.options.polish);
+  const auto loss = [&](const std::vector<double>& values) {
+    return Loss(unknowns.Model(values), setting, rows);
+  };
+  const bool smooth = std::string(candidate.form) == "p_norm" && setting.options.polish;
+  std::vector<double> start = unknowns.start();
+  const auto polish = [&](std::vector<double> values) {
+    std::vector<double> polished = MinimizeSquares(values, 60, [&](const std::vector<double>& at) {
+      const GemmModel model = unknowns.Model(at);
+      std::vector<double> errors;
+      errors.reserve(rows.size());
+      for (const GemmRow& row : rows)
+        errors.push_back(Predict(model, setting, row) / row.seconds - 1);
+      return errors;
+    });
+    return loss(polished) < loss(values) ? polished : values;
+  };
+  if (smooth) start = polish(std::move(start));
+  std::vector<double> best = MinimizeBySimplex(start, unknowns.steps(), 5, 300, loss);
+  if (smooth) best = polish(std::move(best));
   return unknowns.Model(best);
 }
 

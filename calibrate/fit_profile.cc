@@ -50,6 +50,7 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kBandOfError = 1.645 * 1.2533141373155001;  // √(π/2)
 constexpr std::size_t kFolds = 5;
+constexpr double kLeastRoleEffect = 0.005;  // below, no hold-out error tells the difference
 constexpr std::size_t kLeastProducts = 10;
 constexpr std::size_t kLeastMemorySizes = 4;
 
@@ -81,10 +82,10 @@ class Fitter {
   ProfileFit Run() {
     CheckSamples();
     Facts();
+    Memory();
     Products();
     Attention();
     Decode();
-    Memory();
     Sustained();
     Launches();
     Collectives();
@@ -180,7 +181,7 @@ class Fitter {
     GemmFitOptions options;
     options.input_bytes = BytesOf(dtype);
     options.output_bytes = GemmOutputBytes(dtype);
-    options.rounds = 12;
+    options.polish = true;
     if (cpu_) {
       options.least_size = 8;
       options.training_low = 0;
@@ -282,7 +283,12 @@ class Fitter {
       factor[role] = Median(of_role);
     }
     const double forward = factor[GemmRole::kForward];
-    for (auto& [role, value] : factor) value = RoundSignificant(value / forward);
+    double most = 0;
+    for (auto& [role, value] : factor) {
+      value = RoundSignificant(value / forward);
+      most = std::max(most, std::abs(value - 1));
+    }
+    if (most < kLeastRoleEffect) return;
     std::vector<GemmRow> alike = shapes;
     for (std::size_t i = 0; i < alike.size(); ++i) alike[i].seconds /= factor[roles[i]];
     GemmModel with = ChooseGemm(alike, out().device.sm_count, source, options);
@@ -653,7 +659,7 @@ class Fitter {
       ExactKernels::Entry entry;
       entry.kernel = ExactKey(joined.item.kernel);
       entry.seconds = RoundSignificant(TypicalSeconds(joined), 7);
-      entry.spread = RoundSignificant(Spread(joined), 3);
+      entry.spread = RoundSignificant(SpreadOf(joined), 3);
       entry.samples = static_cast<int>(joined.samples.seconds.size());
       spread += entry.spread;
       entries.push_back(entry);

@@ -214,6 +214,104 @@ std::vector<double> MinimizeBySimplex(
   return start;
 }
 
+namespace {
+
+// Solves a·x = b of few unknowns by elimination with row exchanges; false where a is singular.
+bool Solve(std::vector<std::vector<double>> a, std::vector<double> b, std::vector<double>* x) {
+  const std::size_t n = b.size();
+  for (std::size_t column = 0; column < n; ++column) {
+    std::size_t pivot = column;
+    for (std::size_t row = column + 1; row < n; ++row) {
+      if (std::abs(a[row][column]) > std::abs(a[pivot][column])) pivot = row;
+    }
+    if (a[pivot][column] == 0) return false;
+    std::swap(a[pivot], a[column]);
+    std::swap(b[pivot], b[column]);
+    for (std::size_t row = column + 1; row < n; ++row) {
+      const double share = a[row][column] / a[column][column];
+      for (std::size_t j = column; j < n; ++j) a[row][j] -= share * a[column][j];
+      b[row] -= share * b[column];
+    }
+  }
+  x->assign(n, 0);
+  for (std::size_t row = n; row-- > 0;) {
+    double sum = b[row];
+    for (std::size_t j = row + 1; j < n; ++j) sum -= a[row][j] * (*x)[j];
+    (*x)[row] = sum / a[row][row];
+  }
+  return true;
+}
+
+double SumOfSquares(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value * value;
+  return sum;
+}
+
+}  // namespace
+
+std::vector<double> MinimizeSquares(
+    std::vector<double> start, int iterations,
+    const std::function<std::vector<double>(const std::vector<double>&)>& residuals) {
+  const std::size_t n = start.size();
+  std::vector<double> x = std::move(start);
+  for (double& value : x) value = std::max(value, 0.0);
+  std::vector<double> now = residuals(x);
+  double loss = SumOfSquares(now);
+  double damping = 1e-3;
+  for (int iteration = 0; iteration < iterations && damping < 1e9; ++iteration) {
+    std::vector<std::vector<double>> slopes;  // by unknown
+    for (std::size_t j = 0; j < n; ++j) {
+      const double step = 1e-6 * std::max(x[j], 1e-2);
+      std::vector<double> moved = x;
+      moved[j] += step;
+      slopes.push_back(residuals(moved));
+      for (std::size_t i = 0; i < now.size(); ++i) slopes[j][i] = (slopes[j][i] - now[i]) / step;
+    }
+    std::vector<std::vector<double>> normal(n, std::vector<double>(n, 0));
+    std::vector<double> gradient(n, 0);
+    for (std::size_t j = 0; j < n; ++j) {
+      for (std::size_t i = 0; i < now.size(); ++i) gradient[j] -= slopes[j][i] * now[i];
+      for (std::size_t l = 0; l <= j; ++l) {
+        for (std::size_t i = 0; i < now.size(); ++i) normal[j][l] += slopes[j][i] * slopes[l][i];
+        normal[l][j] = normal[j][l];
+      }
+    }
+    bool better = false;
+    while (!better && damping < 1e9) {
+      std::vector<std::vector<double>> damped = normal;
+      for (std::size_t j = 0; j < n; ++j) {
+        damped[j][j] += damping * normal[j][j];
+        // An unknown that nothing depends on stays where it is; so does one at 0 that wants below.
+        const bool held = x[j] == 0 && gradient[j] < 0;
+        if (normal[j][j] > 0 && !held) continue;
+        for (std::size_t l = 0; l < n; ++l) damped[j][l] = damped[l][j] = 0;
+        damped[j][j] = 1;
+      }
+      std::vector<double> right = gradient;
+      for (std::size_t j = 0; j < n; ++j) {
+        if (normal[j][j] == 0 || (x[j] == 0 && gradient[j] < 0)) right[j] = 0;
+      }
+      std::vector<double> step;
+      std::vector<double> next = x;
+      if (Solve(damped, right, &step)) {
+        for (std::size_t j = 0; j < n; ++j) next[j] = std::max(x[j] + step[j], 0.0);
+        std::vector<double> there = residuals(next);
+        const double next_loss = SumOfSquares(there);
+        if (next_loss < loss) {
+          better = true;
+          x = std::move(next);
+          now = std::move(there);
+          loss = next_loss;
+        }
+      }
+      damping = better ? std::max(damping / 5, 1e-12) : damping * 4;
+    }
+    if (!better) break;
+  }
+  return x;
+}
+
 double MeanRelativeError(const std::vector<double>& predicted,
                          const std::vector<double>& measured) {
   assert(predicted.size() == measured.size() && !measured.empty());

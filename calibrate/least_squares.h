@@ -41,6 +41,13 @@ std::vector<double> MinimizeBySimplex(
     std::vector<double> start, std::vector<double> steps, int rounds, int moves,
     const std::function<double(const std::vector<double>&)>& loss);
 
+// Minimum of Σ residual² near `start` over x ≥ 0, of residuals that are smooth in x: Levenberg's and
+// Marquardt's damped Gauss-Newton steps with forward differences, cut off at 0. Where a simplex creeps
+// along a narrow valley, this walks down it. Deterministic as MinimizeBySimplex.
+std::vector<double> MinimizeSquares(
+    std::vector<double> start, int iterations,
+    const std::function<std::vector<double>(const std::vector<double>&)>& residuals);
+
 // Mean of |predicted/measured − 1|.
 double MeanRelativeError(const std::vector<double>& predicted, const std::vector<double>& measured);
 

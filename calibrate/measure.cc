@@ -94,6 +94,12 @@ Measurements Measure(Bench* bench, const MeasurementPlan& plan, const MeasureHoo
     const MeasuredItem& item = plan.items[i];
     const bool burn = item.kind == MeasuredKind::kBurn;
     if (!burn && plan.budget_s > 0 && elapsed() > plan.budget_s - kept_for_burns) {
+      if (out.left_out.empty() || out.left_out.back().reason != "budget") {
+        char text[96];
+        std::snprintf(text, sizeof text, "the budget of %.0f s is used up after %zu of %zu",
+                      plan.budget_s, i, count);
+        if (hooks.narrate) hooks.narrate(text);
+      }
       out.left_out.push_back({item, "budget"});
       continue;
     }
@@ -122,7 +128,7 @@ double TypicalSeconds(const MeasuredRow& row) {
   return Quantile(Sorted(row.samples.seconds), 0.5);
 }
 
-double Spread(const MeasuredRow& row) {
+double SpreadOf(const MeasuredRow& row) {
   if (row.samples.seconds.empty()) return 0;
   const std::vector<double> sorted = Sorted(row.samples.seconds);
   const double median = Quantile(sorted, 0.5);

@@ -117,7 +117,7 @@ inline Measurements Measure(Bench* bench, const MeasurementPlan& plan,
 // The median of clean samples; 0 where there are none.
 double TypicalSeconds(const MeasuredRow& row);
 // Half of the distance between the quartiles over the median: 0.01 is a quiet machine.
-double Spread(const MeasuredRow& row);
+double SpreadOf(const MeasuredRow& row);
 
 // "aurum.measurements/1" (docs/schema/measurements.schema.json). Reading is strict:
 //   E0830 another kind of document · E0831 rows that contradict themselves, and those of the reader.

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/import.h"
 #include "cli/options.h"
 #include "real/rank_backend.h"
 #include "topologies/machine.h"
@@ -65,6 +66,24 @@ struct ExecuteCommandLine {
 // Exit code 5 where a check of the run failed, 7 without the hardware.
 ExitCode ExecuteCommand(const Options& options, const std::string& scenario,
                         const ExecuteCommandLine& command);
+// Measures a machine, or reads measurements of others, and writes the profile that fits them.
+struct CalibrateCommandLine {
+  std::string backend = "cuda";
+  std::vector<std::string> scenarios;  // whose very kernels are measured
+  std::vector<std::string> from;       // files instead of a machine
+  ImportOptions import;                // of logs that do not tell
+  std::string base;                    // profile of what is not measured
+  std::string truth;                   // virtual: the hidden profile
+  double noise = 0;                    // virtual: of a sample
+  int ranks = 2;                       // cpu
+  double budget_s = 240;
+  std::uint64_t seed = 1;
+  bool force = false;        // replace the files that are to be written
+  std::string measurements;  // the raw samples go there as well; "": nowhere
+  std::string name;          // of the profile; "": the file's
+};
+// Exit code 7 without the hardware.
+ExitCode CalibrateCommand(const Options& options, const CalibrateCommandLine& command);
 ExitCode ListCommand(const Options& options, const std::string& what);
 ExitCode VersionCommand(const Options& options);
 

@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/io.h"
 #include "cli/version.h"
+#include "sim/collectives/nccl_tests.h"
 
 namespace aurum {
 namespace {
@@ -177,6 +178,50 @@ int Main(int argc, char** argv) {
   execute->add_flag("--dry-run", options.dry_run, "validate and lower only");
   common(execute);
   run_options(execute);
+
+  CalibrateCommandLine calibrate_line;
+  std::string collective;
+  CLI::App* calibrate = app.add_subcommand(
+      "calibrate", "measure this machine, or read what others measured, and write its profile");
+  calibrate->add_option("--backend", calibrate_line.backend, "cuda (default), cpu or virtual")
+      ->check(CLI::IsMember({"cuda", "cpu", "virtual"}));
+  calibrate
+      ->add_option("--for", calibrate_line.scenarios,
+                   "a scenario whose very kernels are measured too; repeatable")
+      ->allow_extra_args(false);
+  calibrate->add_option("--from", calibrate_line.from,
+                        "files instead of a machine: nccl-tests, PyTorch traces, Nsight Systems' "
+                        "SQLite, tables, measurements; several may be mixed");
+  calibrate->add_option("--base", calibrate_line.base,
+                        "the profile that has what is not measured: a name or a file");
+  calibrate->add_option("--op", collective, "--from: the collective of a log that does not tell it")
+      ->check([](const std::string& name) {
+        return CollectiveByTestName(name) ? std::string()
+                                          : "'" + name + "' is no collective of nccl-tests";
+      });
+  calibrate->add_option("--gpus", calibrate_line.import.gpus, "--from: the same of its GPUs")
+      ->check(CLI::Range(1, 1 << 24));
+  calibrate->add_option("--nodes", calibrate_line.import.nodes, "--from: the same of its nodes")
+      ->check(CLI::Range(1, 1 << 20));
+  calibrate->add_option("--truth", calibrate_line.truth, "virtual: the hidden profile");
+  calibrate
+      ->add_option("--noise", calibrate_line.noise,
+                   "virtual: relative standard deviation of a sample")
+      ->check(CLI::Range(0.0, 0.3));
+  calibrate->add_option("--ranks", calibrate_line.ranks, "cpu: cores that are measured together")
+      ->check(CLI::Range(1, 1024));
+  calibrate
+      ->add_option("--budget", calibrate_line.budget_s,
+                   "seconds of the machine's time (default: 240)")
+      ->check(CLI::Range(1.0, 86400.0));
+  calibrate->add_option("--seed", calibrate_line.seed, "of shapes, their order, data and noise")
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 62));
+  calibrate->add_flag("--force", calibrate_line.force, "replace files that are there already");
+  calibrate->add_option("--measurements", calibrate_line.measurements,
+                        "the raw samples go here, to be fitted again with --from");
+  calibrate->add_option("--name", calibrate_line.name, "of the profile (default: the file's)");
+  calibrate->add_option("--profile", profile, "of --for: use this profile instead");
+  common(calibrate);
 
   CLI::App* sweep = app.add_subcommand(
       "sweep", "all points of the scenario's axes into a database; an interrupted one goes on");
@@ -394,16 +439,21 @@ int Main(int argc, char** argv) {
     Diagnostic d;
     d.code = 1;
     d.message = measured_run.empty() ? "--set, --profile and --epsilon are of --measured"
-                        : "--show is of --published";
+                                     : "--show is of --published";
     d.help = "aurum validate --help shows what belongs together";
     PrintDiagnostic(options, d);
     return static_cast<int>(ExitCode::kUsage);
   }
 
   try {
-    RefuseOwnInput(
-        options, inputs,
-        {scenario, measured_run, file, loads, cluster, published.records, published.encoders, expect.measured});
+    std::vector<std::string> all_inputs = inputs;
+    for (const auto* more : {&calibrate_line.from, &calibrate_line.scenarios})
+      all_inputs.insert(all_inputs.end(), more->begin(), more->end());
+    all_inputs.push_back(calibrate_line.base);
+    all_inputs.push_back(calibrate_line.truth);
+    RefuseOwnInput(options, all_inputs,
+                   {scenario, measured_run, file, loads, cluster, published.records,
+                    published.encoders, expect.measured});
     if (!std::filesystem::is_directory(options.data_root + "/models/catalogue")) {
       ThrowInput(206, "no catalogues under '" + options.data_root + "'",
                  "set AURUM_DATA to the folder that holds models/, topologies/ and calibrate/, or "
@@ -416,6 +466,9 @@ int Main(int argc, char** argv) {
       code = SimulateCommand(options, scenario);
     } else if (execute->parsed()) {
       code = ExecuteCommand(options, scenario, execute_line);
+    } else if (calibrate->parsed()) {
+      if (!collective.empty()) calibrate_line.import.kind = CollectiveByTestName(collective);
+      code = CalibrateCommand(options, calibrate_line);
     } else if (sweep->parsed()) {
       code = SweepCommand(options, scenario, vary);
     } else if (report->parsed()) {

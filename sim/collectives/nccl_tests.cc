@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cmath>
 #include <cstdlib>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -133,6 +134,7 @@ class TextReader {
   void Close() {
     if (!run_.rows.empty()) runs_.push_back(std::move(run_));
     run_ = {};
+    hosts_.clear();
     time_columns_.clear();
   }
 
@@ -163,6 +165,11 @@ class TextReader {
     if (words[0] == "Rank" && words.size() >= 2 && AllDigits(words[1])) {
       if (!run_.rows.empty()) Close();
       run_.gpus = std::max(run_.gpus, std::atoi(std::string(words[1]).c_str()) + 1);
+      // "… on HOST device …": the name is only compared.
+      for (std::size_t i = 2; i + 2 < words.size(); ++i) {
+        if (words[i] == "on" && words[i + 2] == "device") hosts_.insert(std::string(words[i + 1]));
+      }
+      run_.nodes = static_cast<int>(hosts_.size());
       const std::size_t close = text.rfind(']');
       if (close != std::string_view::npos) run_.gpu = std::string(Trimmed(text.substr(close + 1)));
       return;
@@ -231,6 +238,7 @@ class TextReader {
   std::string name_;
   int line_ = 0;
   NcclTestRun run_;
+  std::set<std::string> hosts_;
   std::vector<NcclTestRun> runs_;
   std::vector<std::size_t> time_columns_;
   bool by_relative_error_ = false;
@@ -262,6 +270,12 @@ std::vector<NcclTestRun> ReadJson(const std::string& name, const std::string& te
     if (const Json* devices = Member(*config, "devices");
         devices != nullptr && devices->IsArray()) {
       run.gpus = static_cast<int>(devices->items().size());
+      std::set<std::string> hosts;
+      for (const Json& device : devices->items()) {
+        const Json* host = Member(device, "hostname");
+        if (host != nullptr && host->IsString()) hosts.insert(host->AsString());
+      }
+      run.nodes = static_cast<int>(hosts.size());
       if (!devices->items().empty()) {
         const Json* gpu = Member(devices->items()[0], "device_info");
         if (gpu != nullptr && gpu->IsString()) run.gpu = gpu->AsString();

@@ -27,6 +27,7 @@ struct NcclTestRow {
 struct NcclTestRun {
   std::optional<CollectiveKind> kind;  // where the file tells, or its figures leave one
   int gpus = 0;                        // 0 = not told
+  int nodes = 0;                       // hosts, counted and forgotten; 0 = not told
   std::string gpu;                     // "NVIDIA H100 80GB HBM3"; empty if not told
   std::vector<NcclTestRow> rows;       // never empty
 };
