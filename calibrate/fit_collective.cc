@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "calibrate/least_squares.h"
+#include "sim/collectives/steps.h"
 
 // NCCL takes, for each size, the fastest of its (algorithm, protocol) pairs, each about latency +
 // bytes/rate. The result is a lower envelope of lines, concave: latency rises and slope falls from
@@ -106,22 +107,6 @@ std::vector<EnvelopeLine> BestWithLines(const std::vector<SizedTime>& points, in
 }
 
 }  // namespace
-
-double BusFactor(CollectiveKind kind, int gpus) {
-  const double share = static_cast<double>(gpus - 1) / gpus;
-  switch (kind) {
-    case CollectiveKind::kAllReduce:
-      return 2 * share;
-    case CollectiveKind::kAllGather:
-    case CollectiveKind::kReduceScatter:
-    case CollectiveKind::kAllToAll:
-      return share;
-    case CollectiveKind::kBroadcast:
-    case CollectiveKind::kSendRecv:
-      return 1;
-  }
-  return 1;
-}
 
 std::vector<EnvelopeLine> FitEnvelope(const std::vector<SizedTime>& points, int most_lines) {
   double loss = 0;

@@ -19,14 +19,11 @@
 #include "cli/commands.h"
 #include "cli/io.h"
 #include "cli/version.h"
+#include "real/cpu/cpu_launch.h"
+#include "real/supervisor.h"
 #include "sim/core/text_file.h"
 #include "sim/cost/exact.h"
 
-#if __has_include("real/cpu/cpu_launch.h")
-#include "real/cpu/cpu_launch.h"
-#include "real/supervisor.h"
-#define AURUM_HAS_CPU_JOBS
-#endif
 #if defined(AURUM_WITH_CUDA) && __has_include("calibrate/cuda/cuda_bench.h")
 #include "calibrate/cuda/cuda_bench.h"
 #define AURUM_HAS_CUDA_BENCH

@@ -6,6 +6,7 @@
 #include "calibrate/fit_collective.h"
 #include "calibrate/fit_gemm.h"
 #include "calibrate/least_squares.h"
+#include "sim/collectives/steps.h"
 #include "tests/support/shared.h"
 
 namespace aurum {
