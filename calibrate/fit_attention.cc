@@ -30,14 +30,13 @@ namespace {
 
 constexpr int kAlternations = 10;
 constexpr std::size_t kFolds = 5;
-constexpr int kLeastRowsPerHeadDim = 8;
 
 std::size_t FoldOf(const AttentionRow& row) {
   std::string shape;
   for (const double size : {row.batch, row.seq_len, row.past_len, row.heads, row.kv_heads}) {
     shape += std::to_string(static_cast<std::int64_t>(size)) + ",";
   }
-  return HashText(shape + std::to_string(row.head_dim)).low % kFolds;
+  return HashText(shape + std::to_string(row.head_dim) + (row.causal ? "" : ",full")).low % kFolds;
 }
 
 double CacheBytes(const AttentionRow& row) {
@@ -47,13 +46,17 @@ double CacheBytes(const AttentionRow& row) {
 // Kernel and cache write: what the tables hold.
 double Predict(const AttentionModel& model, int sm_count, const AttentionRow& row) {
   const double kernel = AttentionBurstSeconds(model, sm_count, row.batch, row.heads, row.kv_heads,
-                                              row.seq_len, row.seq_len, row.head_dim, true);
+                                              row.seq_len, row.seq_len, row.head_dim, row.causal);
   if (model.cache_write_bytes_per_s == 0) return kernel;
   return kernel + CacheBytes(row) / model.cache_write_bytes_per_s;
 }
 
 double Bytes(const AttentionRow& row) {
   return 2 * row.batch * row.head_dim * row.seq_len * (2 * row.heads + 2 * row.kv_heads);
+}
+
+double PairsOf(const AttentionRow& row) {
+  return row.seq_len * row.seq_len * (row.causal ? 0.5 : 1);
 }
 
 double Loss(const AttentionModel& model, int sm_count, const std::vector<AttentionRow>& rows) {
@@ -64,7 +67,7 @@ double Loss(const AttentionModel& model, int sm_count, const std::vector<Attenti
 }
 
 AttentionModel FitForward(const std::vector<AttentionRow>& rows, const std::vector<int>& dims,
-                          int sm_count, double tail, double* loss) {
+                          int sm_count, double tail, bool cache_write, double* loss) {
   AttentionModel model;
   model.tail = tail;
   double start_rate = 0;
@@ -72,7 +75,7 @@ AttentionModel FitForward(const std::vector<AttentionRow>& rows, const std::vect
   std::vector<double> measured;
   for (const AttentionRow& row : rows) {
     measured.push_back(row.seconds);
-    const double flops = 2 * row.batch * row.heads * row.seq_len * row.seq_len * row.head_dim;
+    const double flops = 4 * row.batch * row.heads * PairsOf(row) * row.head_dim;
     start_rate = std::max(start_rate, flops / row.seconds);
     start_bandwidth = std::max(start_bandwidth, Bytes(row) / row.seconds);
   }
@@ -89,7 +92,7 @@ AttentionModel FitForward(const std::vector<AttentionRow>& rows, const std::vect
     for (const AttentionRow& row : rows) {
       double* line = design.AddRow();
       line[0] = 1;
-      line[2] = CacheBytes(row);
+      if (cache_write) line[2] = CacheBytes(row);
       if (Predict(compute_only, sm_count, row) < Bytes(row) / model.bandwidth_bytes_per_s) {
         line[1] = Bytes(row);
         continue;
@@ -97,7 +100,7 @@ AttentionModel FitForward(const std::vector<AttentionRow>& rows, const std::vect
       const double calls = row.batch * row.heads;
       const double block = std::min(row.seq_len, 128.0);
       for (std::size_t j = 0; j < dims.size() && dims[j] <= row.head_dim; ++j) {
-        line[3 + j] = calls * row.seq_len * row.seq_len / 2 + tail * sm_count * block * row.seq_len;
+        line[3 + j] = calls * PairsOf(row) + tail * sm_count * block * row.seq_len;
         line[3 + dims.size() + j] = calls * row.seq_len;
       }
     }
@@ -124,13 +127,13 @@ AttentionModel FitForward(const std::vector<AttentionRow>& rows, const std::vect
 }
 
 AttentionModel FitWithTail(const std::vector<AttentionRow>& rows, const std::vector<int>& dims,
-                           int sm_count) {
+                           int sm_count, bool cache_write) {
   double loss = 0;
   const double tail = MinimizeOnInterval(0, 3, 7, 5, [&](double t) {
-    FitForward(rows, dims, sm_count, t, &loss);
+    FitForward(rows, dims, sm_count, t, cache_write, &loss);
     return loss;
   });
-  return FitForward(rows, dims, sm_count, tail, &loss);
+  return FitForward(rows, dims, sm_count, tail, cache_write, &loss);
 }
 
 DecodeModel FitDecodeOnce(const std::vector<AttentionRow>& rows) {
@@ -162,35 +165,37 @@ double PredictDecode(const DecodeModel& model, const AttentionRow& row) {
 
 }  // namespace
 
-bool IsForwardFitSize(const AttentionRow& row) {
-  return row.past_len == 0 && row.seq_len >= 256 && row.batch * row.heads >= 8 &&
-         row.head_dim >= 64;
+bool IsForwardFitSize(const AttentionRow& row, const AttentionFitOptions& options) {
+  return row.past_len == 0 && row.seq_len >= options.least_length &&
+         row.batch * row.heads >= options.least_calls && row.head_dim >= options.least_head_dim;
 }
 
-bool IsForwardTrainingSize(const AttentionRow& row) {
-  return IsForwardFitSize(row) && row.seq_len >= 1024 && row.batch * row.heads >= 32;
+bool IsForwardTrainingSize(const AttentionRow& row, const AttentionFitOptions& options) {
+  return IsForwardFitSize(row, options) && row.seq_len >= options.training_length &&
+         row.batch * row.heads >= options.training_calls;
 }
 
 bool IsDecodeFitSize(const AttentionRow& row) { return row.seq_len == 1 && row.past_len >= 1; }
 
 AttentionModel FitAttention(const std::vector<AttentionRow>& all_rows, int sm_count,
-                            const std::string& source) {
+                            const std::string& source, const AttentionFitOptions& options) {
   std::map<int, int> count;
   for (const AttentionRow& row : all_rows) {
-    if (IsForwardFitSize(row)) ++count[row.head_dim];
+    if (IsForwardFitSize(row, options)) ++count[row.head_dim];
   }
   std::vector<int> dims;
   for (const auto& [dim, rows_of_dim] : count) {
-    if (rows_of_dim >= kLeastRowsPerHeadDim) dims.push_back(dim);
+    if (rows_of_dim >= options.least_rows) dims.push_back(dim);
   }
   if (dims.empty()) {
     ThrowInput(825,
-               "no head dimension has " + std::to_string(kLeastRowsPerHeadDim) + " attention rows",
+               "no head dimension has " + std::to_string(options.least_rows) + " attention rows",
                "measure more shapes");
   }
   std::vector<AttentionRow> rows;
   for (const AttentionRow& row : all_rows) {
-    if (IsForwardFitSize(row) && std::binary_search(dims.begin(), dims.end(), row.head_dim)) {
+    if (IsForwardFitSize(row, options) &&
+        std::binary_search(dims.begin(), dims.end(), row.head_dim)) {
       rows.push_back(row);
     }
   }
@@ -202,17 +207,17 @@ AttentionModel FitAttention(const std::vector<AttentionRow>& all_rows, int sm_co
     for (const AttentionRow& row : rows) {
       if (FoldOf(row) != fold) kept.push_back(row);
     }
-    const AttentionModel model = FitWithTail(kept, dims, sm_count);
+    const AttentionModel model = FitWithTail(kept, dims, sm_count, options.cache_write);
     for (const AttentionRow& row : rows) {
       if (FoldOf(row) != fold) continue;
       const double error = std::abs(Predict(model, sm_count, row) / row.seconds - 1);
       sum += error;
-      if (!IsForwardTrainingSize(row)) continue;
+      if (!IsForwardTrainingSize(row, options)) continue;
       training_sum += error;
       ++training_points;
     }
   }
-  AttentionModel model = FitWithTail(rows, dims, sm_count);
+  AttentionModel model = FitWithTail(rows, dims, sm_count, options.cache_write);
   model.t0_s = RoundSignificant(model.t0_s);
   model.bandwidth_bytes_per_s = RoundSignificant(model.bandwidth_bytes_per_s);
   model.tail = RoundSignificant(model.tail);

@@ -25,8 +25,6 @@
 namespace aurum {
 namespace {
 
-constexpr double kInputBytes = 2;
-constexpr double kOutputBytes = 2;
 constexpr int kAlternations = 12;
 constexpr std::size_t kFolds = 5;
 constexpr std::size_t kLeastRows = 10;
@@ -55,27 +53,35 @@ const std::vector<Candidate> kCandidates = {{"roofline", 0, false}, {"k_saturati
                                             {"split_k", 0, false},  {"split_k", 4, false},
                                             {"split_k", 0, true},   {"split_k", 4, true}};
 
-double Predict(const GemmModel& model, int sm_count, const GemmRow& row) {
-  return GemmBurstSeconds(model, sm_count, kInputBytes, kOutputBytes, row.m, row.n, row.k);
+struct Setting {
+  int sm_count;
+  const GemmFitOptions& options;
+};
+
+double Predict(const GemmModel& model, const Setting& setting, const GemmRow& row) {
+  return GemmBurstSeconds(model, setting.sm_count, setting.options.input_bytes,
+                          setting.options.output_bytes, row.m, row.n, row.k);
 }
 
-double Loss(const GemmModel& model, int sm_count, const std::vector<GemmRow>& rows) {
+double Loss(const GemmModel& model, const Setting& setting, const std::vector<GemmRow>& rows) {
   double sum = 0;
-  for (const GemmRow& row : rows) sum += std::abs(Predict(model, sm_count, row) / row.seconds - 1);
+  for (const GemmRow& row : rows) sum += std::abs(Predict(model, setting, row) / row.seconds - 1);
   return sum / static_cast<double>(rows.size());
 }
 
-double Bytes(const GemmRow& row) {
-  return kInputBytes * (row.m + row.n) * row.k + kOutputBytes * row.m * row.n;
+double Bytes(const GemmRow& row, const GemmFitOptions& options) {
+  return options.input_bytes * (row.m + row.n) * row.k + options.output_bytes * row.m * row.n;
 }
 
 // The rate and bandwidth that the fastest rows reach: every other row is slower by construction.
-GemmModel Start(const std::vector<GemmRow>& rows, const std::string& form) {
+GemmModel Start(const std::vector<GemmRow>& rows, const std::string& form,
+                const GemmFitOptions& options) {
   GemmModel model;
   model.form = form;
   for (const GemmRow& row : rows) {
     model.rate_flops = std::max(model.rate_flops, 2 * row.m * row.n * row.k / row.seconds);
-    model.bandwidth_bytes_per_s = std::max(model.bandwidth_bytes_per_s, Bytes(row) / row.seconds);
+    model.bandwidth_bytes_per_s =
+        std::max(model.bandwidth_bytes_per_s, Bytes(row, options) / row.seconds);
   }
   return model;
 }
@@ -93,9 +99,11 @@ void BoundRates(const GemmModel& start, GemmModel* model) {
   }
 }
 
-GemmModel FitPlain(const std::vector<GemmRow>& rows, int sm_count, const std::string& form) {
+GemmModel FitPlain(const std::vector<GemmRow>& rows, const Setting& setting,
+                   const std::string& form) {
+  const GemmFitOptions& options = setting.options;
   const bool saturating = form == "k_saturation";
-  const GemmModel start = Start(rows, form);
+  const GemmModel start = Start(rows, form, options);
   GemmModel model = start;
   GemmModel best = start;
   double best_loss = std::numeric_limits<double>::infinity();
@@ -108,11 +116,11 @@ GemmModel FitPlain(const std::vector<GemmRow>& rows, int sm_count, const std::st
       const double compute = 2 * row.m * row.n * (row.k + model.k_half) / model.rate_flops;
       double* line = design.AddRow();
       line[0] = 1;
-      if (compute >= Bytes(row) / model.bandwidth_bytes_per_s) {
+      if (compute >= Bytes(row, options) / model.bandwidth_bytes_per_s) {
         line[1] = 2 * row.m * row.n * row.k;
         if (saturating) line[2] = 2 * row.m * row.n;
       } else {
-        line[3] = Bytes(row);
+        line[3] = Bytes(row, options);
       }
     }
     const std::vector<double> x = FitRelative(design, measured);
@@ -121,7 +129,7 @@ GemmModel FitPlain(const std::vector<GemmRow>& rows, int sm_count, const std::st
     model.k_half = x[1] > 0 ? x[2] / x[1] : 0;
     model.bandwidth_bytes_per_s = OrInfinity(x[3]);
     BoundRates(start, &model);
-    const double loss = Loss(model, sm_count, rows);
+    const double loss = Loss(model, setting, rows);
     if (loss < best_loss) {
       best_loss = loss;
       best = model;
@@ -207,15 +215,17 @@ class Unknowns {
   std::vector<double> values_, steps_;
 };
 
-GemmModel FitBySimplex(const std::vector<GemmRow>& rows, int sm_count, const Candidate& candidate) {
-  const Unknowns unknowns(Start(rows, candidate.form), candidate);
+GemmModel FitBySimplex(const std::vector<GemmRow>& rows, const Setting& setting,
+                       const Candidate& candidate) {
+  const Unknowns unknowns(Start(rows, candidate.form, setting.options), candidate);
   const std::vector<double> best = MinimizeBySimplex(
-      unknowns.start(), unknowns.steps(), 5, 300,
-      [&](const auto& values) { return Loss(unknowns.Model(values), sm_count, rows); });
+      unknowns.start(), unknowns.steps(), setting.options.rounds, 300,
+      [&](const auto& values) { return Loss(unknowns.Model(values), setting, rows); });
   return unknowns.Model(best);
 }
 
-GemmModel FitCandidate(const std::vector<GemmRow>& rows, int sm_count, const Candidate& candidate) {
+GemmModel FitCandidate(const std::vector<GemmRow>& rows, const Setting& setting,
+                       const Candidate& candidate) {
   if (rows.size() < kLeastRows) {
     ThrowInput(825,
                "a GEMM model wants at least " + std::to_string(kLeastRows) + " rows, not " +
@@ -223,8 +233,8 @@ GemmModel FitCandidate(const std::vector<GemmRow>& rows, int sm_count, const Can
                "measure more shapes");
   }
   const std::string form = candidate.form;
-  return form == "roofline" || form == "k_saturation" ? FitPlain(rows, sm_count, form)
-                                                      : FitBySimplex(rows, sm_count, candidate);
+  return form == "roofline" || form == "k_saturation" ? FitPlain(rows, setting, form)
+                                                      : FitBySimplex(rows, setting, candidate);
 }
 
 std::size_t FoldOf(const GemmRow& row) {
@@ -245,28 +255,37 @@ void Round(GemmModel* model) {
 
 }  // namespace
 
-bool IsTrainingSize(const GemmRow& row) {
-  return row.m >= 1024 && row.n >= 1024 && row.n <= 16384 && row.k >= 1024 && row.k <= 16384;
+bool IsTrainingSize(const GemmRow& row, const GemmFitOptions& options) {
+  const double low = options.training_low, high = options.training_high;
+  return row.m >= low && row.n >= low && row.n <= high && row.k >= low && row.k <= high;
 }
 
-bool IsFitSize(const GemmRow& row) { return row.m >= 256 && row.n >= 256 && row.k >= 256; }
+bool IsFitSize(const GemmRow& row, const GemmFitOptions& options) {
+  const double least = options.least_size;
+  return row.m >= least && row.n >= least && row.k >= least;
+}
 
-GemmModel FitGemm(const std::vector<GemmRow>& rows, int sm_count, const std::string& form) {
+GemmModel FitGemm(const std::vector<GemmRow>& rows, int sm_count, const std::string& form,
+                  const GemmFitOptions& options) {
   for (const Candidate& candidate : kCandidates) {
-    if (form == candidate.form) return FitCandidate(rows, sm_count, candidate);
+    if (form == candidate.form) return FitCandidate(rows, {sm_count, options}, candidate);
   }
   assert(false);
   return {};
 }
 
-GemmModel ChooseGemm(const std::vector<GemmRow>& all_rows, int sm_count,
-                     const std::string& source) {
+GemmModel ChooseGemm(const std::vector<GemmRow>& all_rows, int sm_count, const std::string& source,
+                     const GemmFitOptions& options) {
+  const Setting setting{sm_count, options};
   std::vector<GemmRow> rows;
-  std::copy_if(all_rows.begin(), all_rows.end(), std::back_inserter(rows), IsFitSize);
+  std::copy_if(all_rows.begin(), all_rows.end(), std::back_inserter(rows),
+               [&](const GemmRow& row) { return IsFitSize(row, options); });
   const Candidate* chosen = nullptr;
   FitQuality best;
   double best_error = std::numeric_limits<double>::infinity();
   for (const Candidate& candidate : kCandidates) {
+    const std::string form = candidate.form;
+    if (!options.tiles && (form == "tile" || form == "split_k")) continue;
     double sum = 0;
     double training_sum = 0;
     int training_points = 0;
@@ -275,12 +294,12 @@ GemmModel ChooseGemm(const std::vector<GemmRow>& all_rows, int sm_count,
       for (const GemmRow& row : rows) {
         if (FoldOf(row) != fold) kept.push_back(row);
       }
-      const GemmModel model = FitCandidate(kept, sm_count, candidate);
+      const GemmModel model = FitCandidate(kept, setting, candidate);
       for (const GemmRow& row : rows) {
         if (FoldOf(row) != fold) continue;
-        const double error = std::abs(Predict(model, sm_count, row) / row.seconds - 1);
+        const double error = std::abs(Predict(model, setting, row) / row.seconds - 1);
         sum += error;
-        if (!IsTrainingSize(row)) continue;
+        if (!IsTrainingSize(row, options)) continue;
         training_sum += error;
         ++training_points;
       }
@@ -299,7 +318,7 @@ GemmModel ChooseGemm(const std::vector<GemmRow>& all_rows, int sm_count,
       best = quality;
     }
   }
-  GemmModel model = FitCandidate(rows, sm_count, *chosen);
+  GemmModel model = FitCandidate(rows, setting, *chosen);
   Round(&model);
   for (const GemmRow& row : rows) {
     model.m.Add(row.m);

@@ -26,6 +26,7 @@ struct AttentionRow {
   double batch = 0, seq_len = 0, past_len = 0, heads = 0, kv_heads = 0;
   int head_dim = 0;
   double seconds = 0;
+  bool causal = true;  // of a forward pass; the tables hold nothing else
 };
 // batch,seq_len,past_len,heads,kv_heads,head_dim,dtype,latency_us; kv_heads 0 means as many as
 // heads. seq_len new tokens on top of past_len cached ones: 0 cached for a forward pass, 1 new for

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/options.h"
+#include "real/rank_backend.h"
 #include "topologies/machine.h"
 
 namespace aurum {
@@ -43,6 +44,18 @@ struct PublishedCommand {
   std::optional<double> tolerance;  // of a source's mean error, as a share: exit code 5 beyond
 };
 ExitCode ValidateCommand(const Options& options, const PublishedCommand& command);
+// Runs a plan for real, or on logical clocks, and writes what it was.
+struct ExecuteCommandLine {
+  std::string backend = "virtual";
+  int lone_rank = -1;  // this rank alone, the others modelled; -1: all
+  std::string truth;   // virtual: the hidden profile
+  double noise = 0;    // virtual: of an op's duration
+  std::uint64_t seed = 1;
+  StepPlan steps;
+};
+// Exit code 5 where a check of the run failed, 7 without the hardware.
+ExitCode ExecuteCommand(const Options& options, const std::string& scenario,
+                        const ExecuteCommandLine& command);
 ExitCode ListCommand(const Options& options, const std::string& what);
 ExitCode VersionCommand(const Options& options);
 

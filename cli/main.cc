@@ -149,6 +149,35 @@ int Main(int argc, char** argv) {
   common(simulate);
   scenario_options(simulate);
 
+  ExecuteCommandLine execute_line;
+  CLI::App* execute = app.add_subcommand(
+      "execute", "run the plan for real and write a record of every op (opens in Perfetto)");
+  execute->add_option("scenario", scenario, "scenario file")->required();
+  execute->add_option("--backend", execute_line.backend, "cuda, cpu or virtual (logical clocks)")
+      ->check(CLI::IsMember({"cuda", "cpu", "virtual"}));
+  execute
+      ->add_option(
+          "--rank", execute_line.lone_rank,
+          "this rank alone, on one device; what it exchanges with others becomes a delay of "
+          "its modelled length")
+      ->check(CLI::NonNegativeNumber);
+  execute->add_option("--truth", execute_line.truth,
+                      "virtual: the hidden profile that ops take their time from");
+  execute
+      ->add_option("--noise", execute_line.noise,
+                   "virtual: relative standard deviation of an op's time")
+      ->check(CLI::Range(0.0, 0.3));
+  execute->add_option("--seed", execute_line.seed, "of noise and data");
+  execute->add_option("--steps", execute_line.steps.steps, "whole steps that are timed")
+      ->check(CLI::Range(1, 100000));
+  execute->add_option("--timed-steps", execute_line.steps.timed_steps, "steps timed op by op")
+      ->check(CLI::Range(0, 1000));
+  execute->add_option("--warm-up", execute_line.steps.warm_up, "steps before")
+      ->check(CLI::Range(0, 1000));
+  execute->add_flag("--dry-run", options.dry_run, "validate and lower only");
+  common(execute);
+  run_options(execute);
+
   CLI::App* sweep = app.add_subcommand(
       "sweep", "all points of the scenario's axes into a database; an interrupted one goes on");
   sweep->add_option("scenario", scenario, "scenario file")->required();
@@ -349,6 +378,8 @@ int Main(int argc, char** argv) {
       code = VersionCommand(options);
     } else if (simulate->parsed()) {
       code = SimulateCommand(options, scenario);
+    } else if (execute->parsed()) {
+      code = ExecuteCommand(options, scenario, execute_line);
     } else if (sweep->parsed()) {
       code = SweepCommand(options, scenario, vary);
     } else if (report->parsed()) {

@@ -33,15 +33,15 @@ struct RankOp {
   std::uint32_t queue = 0;  // index of RankProgram::queues
   // Indices of earlier ops of this rank, on other queues, that must have ended before it starts.
   std::vector<std::uint32_t> waits;
-  std::uint32_t kernels = kNone;  // index of Program::kernels
+  std::uint32_t kernels = kNoWork;  // index of Program::kernels
   std::uint32_t repeats = 1;
   CollectiveKind collective = CollectiveKind::kSendRecv;
-  std::uint32_t group = kNone;  // index of RankProgram::groups
-  std::vector<int> peers;       // ranks
-  double bytes = 0;             // of a collective as nccl-tests counts; of a message its own
-  double times = 1;             // a collective so many times in a row
-  double modelled_s = 0;        // what the simulator takes for it, undisturbed
-  double not_before_s = 0;      // kDelay: since the step began
+  std::uint32_t group = kNoWork;  // index of RankProgram::groups
+  std::vector<int> peers;         // ranks
+  double bytes = 0;               // of a collective as nccl-tests counts; of a message its own
+  double times = 1;               // a collective so many times in a row
+  double modelled_s = 0;          // what the simulator takes for it, undisturbed
+  double not_before_s = 0;        // kDelay: since the step began
 };
 
 // Ranks that communicate with each other, in the order of their GPUs. Equal members, equal group: a

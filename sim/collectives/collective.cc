@@ -137,9 +137,17 @@ std::vector<CollectiveCost> PriceTransfers(double bytes,
     cost.algorithm = CollectiveAlgorithmName(CollectiveAlgorithm::kDirect);
     cost.latency_s = StepLatency(plan.HighestLatency(over_network, p), over_network);
     LinkKind limiting = LinkKind::kNetwork;
-    const double flow_s = plan.GroupSeconds(p, efficiency, &limiting);
+    double flow_s = plan.GroupSeconds(p, efficiency, &limiting);
     cost.bottleneck = LinkKindLabel(limiting);
     cost.provenance = Weakest(cluster.provenance, Provenance::kDatasheet);
+    // Measured between two devices of a node: calibration's send and receive.
+    const CollectiveEnvelope* measured = profile.Envelope(CollectiveKind::kSendRecv, 2);
+    if (measured != nullptr && !over_network && options.algorithm == CollectiveAlgorithm::kAuto) {
+      cost.algorithm = "envelope";
+      cost.latency_s = EnvelopeSeconds(*measured, 0);
+      cost.provenance = measured->quality.provenance;
+      flow_s = EnvelopeSeconds(*measured, bytes) - cost.latency_s;
+    }
     Complete(&cost, bytes, flow_s);
     if (options.want_pattern) cost.pattern = plan.GroupLockStep(p, flow_s);
   }

@@ -221,8 +221,9 @@ std::optional<Estimate> EstimateByEnvelope(const Question& q) {
   estimate.provenance = envelope->provenance;
   estimate.envelope_latency_s = envelope->latency_s * q.options.intra_factor;
   const RankGroup& first = q.groups.front();
-  const double flow_s = envelope->flow_s * q.options.intra_factor *
-                        NvLinkRatio(q.cluster, q.profile, q.options, first[0], first[1]);
+  const double scale =
+      q.OverOwnLinks() ? 1 : NvLinkRatio(q.cluster, q.profile, q.options, first[0], first[1]);
+  const double flow_s = envelope->flow_s * q.options.intra_factor * scale;
   // In-switch reduction moves fewer bytes than a ring, which is what the wires assume: fit them to
   // the link.
   LinkKind ignored = LinkKind::kNvLink;

@@ -24,12 +24,18 @@ struct Question {
   int ranks = 0;
 
   double BytesOnBus() const { return bytes * BusFactor(kind, ranks); }
+  // The groups' curve was measured on their own machine.
+  bool OverOwnLinks() const {
+    const CollectiveEnvelope* envelope = profile.Envelope(kind, ranks);
+    return envelope != nullptr && envelope->own_links;
+  }
   // Where a measured node can stand for the groups': inside one NVLink domain, or one node of PCIe
-  // with peer-to-peer if the profile's device is a PCIe card.
+  // with peer-to-peer if the profile's device is a PCIe card, or their own machine.
   bool InsideDomains() const {
+    const bool own = OverOwnLinks();
     return std::all_of(shapes.begin(), shapes.end(), [&](const GroupShape& shape) {
       return !shape.SeveralDomains() &&
-             (shape.nvlink || MeasuredPcieBandwidth(profile.device.compute_capability) > 0);
+             (own || shape.nvlink || MeasuredPcieBandwidth(profile.device.compute_capability) > 0);
     });
   }
 };

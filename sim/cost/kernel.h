@@ -31,16 +31,16 @@ std::string GemmRoleName(GemmRole role);  // "forward", "input_gradient", "weigh
 
 struct Kernel {
   KernelKind kind = KernelKind::kMemory;
-  // kGemm: `count` equal products in one grouped call (1: a plain one).
+  // kGemm: one product, or `count` equal ones in one grouped call (of experts).
   DType dtype = DType::kBf16;
   GemmRole role = GemmRole::kForward;
   double m = 0, n = 0, k = 0;
   double count = 1;
-  // Attention: `sequences` independent ones; `factor` of a stack whose kernel is not the profile's.
+  bool grouped = false;
+  // Attention over `sequences` independent sequences.
   double sequences = 0, heads = 0, kv_heads = 0, q_len = 0, kv_len = 0;
   int head_dim = 0;
   bool causal = false;
-  double factor = 1;
   double bytes = 0;   // kMemory
   double host_s = 0;  // kHost
   friend bool operator==(const Kernel&, const Kernel&) = default;
@@ -49,6 +49,9 @@ struct Kernel {
 // Seconds of one call on the profile's device under the stack, before any what-if factor. The one
 // place where a kernel gets its price. E0803 where the device has no such type.
 double KernelSeconds(const Kernel& kernel, const Profile& profile, const Stack& stack);
+
+// A stack that adds nothing: kernels as the profile has them, alone on the device.
+Stack BareStack();
 
 // Of products and attention (causal halved; backward twice the forward's): what MFU counts.
 double KernelFlops(const Kernel& kernel);

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "sim/core/diagnostic.h"
+#include "sim/cost/exact.h"
 
 // The equations
 // =============
@@ -139,6 +140,13 @@ double Join(double a, double b, int norm) {
 bool IsAligned(double size, double alignment) {
   const double units = size / alignment;
   return size != Ceil(size) || units == Ceil(units);
+}
+
+[[noreturn]] void NotMeasured(const Profile& profile, const std::string& what) {
+  ThrowInput(
+      805, "profile '" + profile.name + "' does not say what " + what + " costs",
+      "nobody has measured it on this device: calibrate with --base PROFILE, or take a model "
+      "without it");
 }
 
 // Pairs of a query and a key that it may see, for one head.
@@ -277,6 +285,7 @@ double Profile::GemmSeconds(double m, double n, double k, DType dtype, bool sums
 double Profile::AttentionForwardSeconds(double sequences, double heads, double kv_heads,
                                         double q_len, double kv_len, int head_dim,
                                         bool causal) const {
+  if (attention.per_head_dim.empty()) NotMeasured(*this, "attention");
   return AttentionBurstSeconds(attention, device.sm_count, sequences, heads, kv_heads, q_len,
                                kv_len, head_dim, causal);
 }
@@ -290,6 +299,7 @@ double Profile::AttentionBackwardSeconds(double sequences, double heads, double 
 
 double Profile::DecodeAttentionSeconds(double sequences, double kv_heads, double kv_len,
                                        int head_dim) const {
+  if (decode.bandwidth_bytes_per_s <= 0) NotMeasured(*this, "attention of decoding");
   const double bytes = 2 * 2 * sequences * kv_heads * kv_len * head_dim;  // bf16 keys and values
   return decode.t0_s + bytes / decode.bandwidth_bytes_per_s;
 }
@@ -313,14 +323,15 @@ bool Profile::ExtrapolatesGemm(double m, double n, double k, DType dtype) const 
 
 bool Profile::ExtrapolatesAttention(double sequences, double heads, double q_len, double kv_len,
                                     int head_dim) const {
-  return !attention.length.Holds(q_len) || !attention.length.Holds(kv_len) ||
-         !attention.calls.Holds(sequences * heads) ||
+  return attention.per_head_dim.empty() || !attention.length.Holds(q_len) ||
+         !attention.length.Holds(kv_len) || !attention.calls.Holds(sequences * heads) ||
          head_dim < attention.per_head_dim.front().head_dim ||
          head_dim > attention.per_head_dim.back().head_dim;
 }
 
 bool Profile::ExtrapolatesDecode(double sequences, double kv_heads, double kv_len) const {
-  return !decode.length.Holds(kv_len) || !decode.calls.Holds(sequences * kv_heads);
+  return decode.bandwidth_bytes_per_s <= 0 || !decode.length.Holds(kv_len) ||
+         !decode.calls.Holds(sequences * kv_heads);
 }
 
 bool Profile::ExtrapolatesCollective(CollectiveKind kind, int gpus, double bytes) const {
@@ -352,6 +363,28 @@ Profile WithPowerLimit(const Profile& profile, double watts) {
       std::cbrt((watts - profile.idle_power_w) / (profile.power_limit_w - profile.idle_power_w));
   for (auto& [dtype, model] : limited.gemm) model.rate_flops *= share;
   for (auto& known : limited.attention.per_head_dim) known.rate_flops *= share;
+  if (profile.exact) {
+    // What was measured, times what the limit does to the model of the same size; where there is no
+    // model, to the rate.
+    std::vector<ExactKernels::Entry> entries = profile.exact->entries();
+    Profile before = profile;
+    before.exact = nullptr;
+    limited.exact = nullptr;
+    for (ExactKernels::Entry& entry : entries) {
+      const bool attends = entry.kernel.kind == KernelKind::kAttentionForward ||
+                           entry.kernel.kind == KernelKind::kAttentionBackward;
+      const bool product = entry.kernel.kind == KernelKind::kGemm;
+      if (!attends && !product) continue;
+      const bool modelled =
+          product ? profile.Supports(entry.kernel.dtype) : !profile.attention.per_head_dim.empty();
+      entry.seconds *= modelled ? KernelSeconds(entry.kernel, limited, BareStack()) /
+                                      KernelSeconds(entry.kernel, before, BareStack())
+                                : 1 / share;
+    }
+    limited.exact = std::make_shared<const ExactKernels>(
+        std::move(entries), Provenance::kCalibrated,
+        "for another power limit by the models: " + profile.exact->source());
+  }
   limited.power_limit_w = watts;
   limited.power_source = "limited to " + shown(watts) + " from " + shown(profile.power_limit_w) +
                          "; " + profile.power_source;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -75,7 +76,11 @@ struct GemmModel {
   double split_overhead_s = 0;               // of any split: one more kernel, or a wait
   double settling_slowdown = 0;              // a long product takes 1 + this times as long …
   double settling_s = 0;                     // … half of it at this length
-  SizeRange m, n, k;                         // of the fit
+  // A product takes so many times as long in a backward pass as its sizes would in a forward one,
+  // whose operands lie otherwise in memory. KernelSeconds has them, GemmSeconds not.
+  double input_gradient_factor = 1;
+  double weight_gradient_factor = 1;
+  SizeRange m, n, k;  // of the fit
   FitQuality quality;
 };
 
@@ -106,7 +111,7 @@ struct AttentionModel {
   // paged cache: bytes over this rate on top of the kernel. The fit needs it, training does not pay
   // it. 0 = none.
   double cache_write_bytes_per_s = 0;
-  std::vector<PerHeadDim> per_head_dim;  // ascending, never empty
+  std::vector<PerHeadDim> per_head_dim;  // ascending; empty: nobody measured attention
   SizeRange length;                      // tokens of a sequence, of the fit
   SizeRange calls;                       // sequences × heads
   FitQuality quality;
@@ -122,9 +127,9 @@ double AttentionBurstSeconds(const AttentionModel& model, int sm_count, double s
 struct DecodeModel {
   double t0_s = 0;
   double row_tokens = 0;
-  double bandwidth_bytes_per_s = 0;
-  SizeRange length;  // tokens of the cache, of the fit
-  SizeRange calls;   // sequences × heads of keys
+  double bandwidth_bytes_per_s = 0;  // 0: nobody measured it
+  SizeRange length;                  // tokens of the cache, of the fit
+  SizeRange calls;                   // sequences × heads of keys
   FitQuality quality;
 };
 
@@ -139,6 +144,9 @@ struct EnvelopeLine {
 struct CollectiveEnvelope {
   std::vector<EnvelopeLine> lines;
   double busbw_bytes_per_s = 0;  // asymptotic bus bandwidth: b·(nccl-tests' factor)
+  // Measured over the links of the very machine that is planned on, and so never scaled to a
+  // cluster's; false: over the nominal ones of the device.
+  bool own_links = false;
   SizeRange bytes;               // of the fit
   FitQuality quality;
 };
@@ -163,6 +171,8 @@ struct MeasuredRate {
   int rows = 0;     // 0 = nothing was measured
   std::string source;
 };
+
+class ExactKernels;  // exact.h
 
 class Profile {
  public:
@@ -197,6 +207,9 @@ class Profile {
   AttentionModel attention;
   DecodeModel decode;
   std::map<std::pair<CollectiveKind, int>, CollectiveEnvelope> collectives;  // by kind and GPUs
+  // Kernels that were measured in the very sizes of a plan: KernelSeconds takes them before any
+  // model. Bursts, as the models'. Null: none.
+  std::shared_ptr<const ExactKernels> exact;
 
   // Whether there is a GEMM model for `dtype`: an A100 has none for fp8.
   bool Supports(DType dtype) const { return gemm.contains(dtype); }
@@ -211,13 +224,13 @@ class Profile {
   double GemmSeconds(double m, double n, double k, DType dtype, bool sums_tokens = false) const;
   // `sequences` independent sequences. Causal halves the FLOPs when q_len == kv_len; otherwise the
   // last query sees the last key (FlashAttention's bottom-right mask): q·kv − q²/2 pairs for q_len
-  // < kv_len, kv²/2 beyond. Forward only.
+  // < kv_len, kv²/2 beyond. Forward only. E0805 where nobody measured attention.
   double AttentionForwardSeconds(double sequences, double heads, double kv_heads, double q_len,
                                  double kv_len, int head_dim, bool causal) const;
   double AttentionBackwardSeconds(double sequences, double heads, double kv_heads, double q_len,
                                   double kv_len, int head_dim, bool causal) const;
   double DecodeAttentionSeconds(double sequences, double kv_heads, double kv_len,
-                                int head_dim) const;
+                                int head_dim) const;  // E0805
   double MemoryBoundSeconds(double bytes) const;
   // nullptr where nothing was measured for this kind and group size.
   const CollectiveEnvelope* Envelope(CollectiveKind kind, int gpus) const;

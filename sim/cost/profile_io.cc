@@ -1,8 +1,11 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "sim/core/diagnostic.h"
 #include "sim/core/object_reader.h"
+#include "sim/cost/exact.h"
+#include "sim/cost/kernel_io.h"
 #include "sim/cost/profile.h"
 
 // The file format "aurum.profile/1": one JSON object whose keys carry their units. An unknown key is
@@ -131,6 +134,11 @@ GemmModel ReadGemm(ObjectReader reader) {
     model.settling_s = settling->Number("half_s", kTiny, 1000);
     settling->Finish();
   }
+  if (auto roles = reader.ObjectIf("roles")) {
+    model.input_gradient_factor = roles->Number("input_gradient_factor", 0.01, 100);
+    model.weight_gradient_factor = roles->Number("weight_gradient_factor", 0.01, 100);
+    roles->Finish();
+  }
   ReadRanges(&reader, {{"m", &model.m}, {"n", &model.n}, {"k", &model.k}});
   const bool tiled = model.form == "tile" || model.form == "split_k";
   if (tiled != !model.tiles.empty()) {
@@ -187,6 +195,11 @@ Json WriteGemm(const GemmModel& model) {
     Json& settling = json.Set("settling", Json::Object());
     settling.Set("slowdown", model.settling_slowdown);
     settling.Set("half_s", model.settling_s);
+  }
+  if (model.input_gradient_factor != 1 || model.weight_gradient_factor != 1) {
+    Json& roles = json.Set("roles", Json::Object());
+    roles.Set("input_gradient_factor", model.input_gradient_factor);
+    roles.Set("weight_gradient_factor", model.weight_gradient_factor);
   }
   WriteRanges({{"m", &model.m}, {"n", &model.n}, {"k", &model.k}}, &json);
   json.Set("quality", WriteQuality(model.quality));
@@ -270,6 +283,7 @@ void ReadCollective(ObjectReader reader, Profile* profile) {
   const int gpus = static_cast<int>(reader.Integer("gpus", 2, 1 << 24));
   CollectiveEnvelope envelope;
   envelope.busbw_bytes_per_s = reader.Number("busbw_bytes_per_s", 1, kMax);
+  envelope.own_links = reader.BoolOr("own_links", false);
   for (ObjectReader& entry : reader.Objects("lines")) {
     EnvelopeLine line;
     line.latency_s = entry.Number("latency_s", 0, 1000);
@@ -301,6 +315,7 @@ Json WriteCollective(CollectiveKind kind, int gpus, const CollectiveEnvelope& en
   json.Set("kind", CollectiveName(kind));
   json.Set("gpus", gpus);
   json.Set("busbw_bytes_per_s", envelope.busbw_bytes_per_s);
+  if (envelope.own_links) json.Set("own_links", true);
   Json lines = Json::Array();
   for (const EnvelopeLine& line : envelope.lines) {
     Json entry = Json::Object();
@@ -338,6 +353,51 @@ Json WriteDevice(const DeviceFacts& device) {
   json.Set("sm_count", device.sm_count);
   json.Set("compute_capability", device.compute_capability);
   json.Set("source", device.source);
+  return json;
+}
+
+// "exact": {"provenance", "source", "kernels": [{"kernel", "seconds", "spread", "samples"}]}
+ExactKernels ReadExact(ObjectReader reader) {
+  const Provenance provenance = ReadProvenance(&reader);
+  const std::string source = reader.String("source");
+  std::vector<ExactKernels::Entry> entries;
+  std::vector<Kernel> seen;
+  for (ObjectReader& row : reader.Objects("kernels")) {
+    ExactKernels::Entry entry;
+    entry.kernel = ReadKernel(row.Object("kernel"));
+    entry.seconds = row.Number("seconds", kTiny, 1e6);
+    entry.spread = row.Number("spread", 0, 1e6);
+    entry.samples = static_cast<int>(row.Integer("samples", 1, kMany));
+    if (entry.kernel != ExactKey(entry.kernel) || entry.kernel.kind == KernelKind::kHost) {
+      row.Fail(802, "kernel", "an exact kernel in sizes that nothing can run",
+               "whole sizes of a kernel on the device");
+    }
+    if (std::find(seen.begin(), seen.end(), entry.kernel) != seen.end()) {
+      row.Fail(802, "kernel", Describe(entry.kernel) + " is given twice", "remove one of the two");
+    }
+    seen.push_back(entry.kernel);
+    row.Finish();
+    entries.push_back(entry);
+  }
+  if (entries.empty()) {
+    reader.Fail(802, "kernels", "exact kernels without one", "remove \"exact\"");
+  }
+  reader.Finish();
+  return {std::move(entries), provenance, source};
+}
+
+Json WriteExact(const ExactKernels& exact) {
+  Json json = Json::Object();
+  json.Set("provenance", ProvenanceName(exact.provenance()));
+  json.Set("source", exact.source());
+  Json& kernels = json.Set("kernels", Json::Array());
+  for (const ExactKernels::Entry& entry : exact.entries()) {
+    Json& row = kernels.Append(Json::Object());
+    row.Set("kernel", WriteKernel(entry.kernel));
+    row.Set("seconds", entry.seconds);
+    row.Set("spread", entry.spread);
+    row.Set("samples", entry.samples);
+  }
   return json;
 }
 
@@ -400,15 +460,18 @@ Profile ReadProfile(const JsonDocument& document) {
     unaligned->Finish();
   }
   gemm.Finish();
-  if (!profile.Supports(DType::kBf16)) {
-    root.Fail(802, "gemm", "a profile without a bf16 GEMM",
-              "every other type is judged by it: add \"bf16\"");
+  if (profile.gemm.empty()) {
+    root.Fail(802, "gemm", "a profile without a GEMM of any type",
+              "matrix products are what training consists of: add \"bf16\"");
   }
-  profile.attention = ReadAttention(root.Object("attention"));
-  profile.decode = ReadDecode(root.Object("decode"));
+  if (auto attention = root.ObjectIf("attention")) profile.attention = ReadAttention(*attention);
+  if (auto decode = root.ObjectIf("decode")) profile.decode = ReadDecode(*decode);
   root.Value("collectives");  // may be empty, not absent: nothing measured is a statement too
   for (const ObjectReader& collective : root.Objects("collectives")) {
     ReadCollective(collective, &profile);
+  }
+  if (auto exact = root.ObjectIf("exact")) {
+    profile.exact = std::make_shared<const ExactKernels>(ReadExact(*exact));
   }
   root.Finish();
   return profile;
@@ -455,12 +518,15 @@ Json WriteProfile(const Profile& profile) {
     unaligned.Set("source", profile.unaligned_source);
   }
   for (const auto& [dtype, model] : profile.gemm) gemm.Set(DTypeName(dtype), WriteGemm(model));
-  json.Set("attention", WriteAttention(profile.attention));
-  json.Set("decode", WriteDecode(profile.decode));
+  if (!profile.attention.per_head_dim.empty()) {
+    json.Set("attention", WriteAttention(profile.attention));
+  }
+  if (profile.decode.bandwidth_bytes_per_s > 0) json.Set("decode", WriteDecode(profile.decode));
   Json& collectives = json.Set("collectives", Json::Array());
   for (const auto& [key, envelope] : profile.collectives) {
     collectives.Append(WriteCollective(key.first, key.second, envelope));
   }
+  if (profile.exact) json.Set("exact", WriteExact(*profile.exact));
   return json;
 }
 

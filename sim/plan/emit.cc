@@ -214,7 +214,13 @@ void StageEmitter::RunPair(const Pass& a, const Pass& b) {
 void StageEmitter::Run(const std::vector<Pass>& passes) {
   Cursor host;
   host.pass.micro_batch = -1;
-  const Work work{s_.stack->step_overhead_s, 0, 0};
+  Work work{s_.stack->step_overhead_s};
+  if (work.seconds > 0) {
+    Kernel kernel;
+    kernel.kind = KernelKind::kHost;
+    kernel.host_s = work.seconds;
+    work.kernels = List({kernel});
+  }
   CheckClock(work.seconds);
   waves_.AddKernel(stage_, Lane::kMain, Kind(OpKind::kHost, host), std::array{work});
   FindEnds(passes);

@@ -92,7 +92,9 @@ class StageEmitter {
   };
   Wave Compute(Cursor* at, OpKind kind, std::size_t index, Part part, Half half,
                const Beside& beside);
-  Work WorkOf(const Unit& unit, Part part, Half half, const Beside& beside) const;
+  Work WorkOf(const Unit& unit, Part part, Half half, const Beside& beside);
+  // Index of Program::kernels, where the program is to be executed.
+  std::uint32_t List(std::vector<Kernel> kernels);
 
   // Passes.
   void Begin(Cursor* at);

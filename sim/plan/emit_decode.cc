@@ -38,7 +38,8 @@ void StageEmitter::Decode(std::int32_t micro_batch) {
     }
     cost.memory_s += s_.stack->layer_overhead_s * backbone.Layers();
     CheckClock(cost.Seconds());
-    const Work work{cost.Seconds(), 0, cost.flops};
+    Work work{cost.Seconds(), 0, cost.flops};
+    work.kernels = List(std::move(cost.kernels));
     Chain(&at, waves_.AddKernel(stage_, Lane::kMain, info, std::array{work}));
     if (pricer_.Seconds(reduce) > 0)
       ChainCommunication(&at, Lane::kTp, OpKind::kTpCollective, reduce, module, count);

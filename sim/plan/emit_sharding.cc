@@ -237,7 +237,8 @@ void StageEmitter::Optimize() {
     for (const Wave& reduce : reduces_) waves_.Follow(reduce, wave);
     stepped.push_back(wave);
   }
-  const Work work{OptimizerSeconds(s_, units_, stage_), 0, 0};
+  Work work{OptimizerSeconds(s_, units_, stage_)};
+  if (work.seconds > 0) work.kernels = List({OptimizerKernel(s_, units_, stage_)});
   CheckClock(work.seconds);
   const Wave optimizer =
       waves_.AddKernel(stage_, Lane::kMain, Kind(OpKind::kOptimizer, nowhere), std::array{work});

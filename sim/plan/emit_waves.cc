@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 // Waves of ops along the front of a pass, and what they take and return.
 namespace aurum {
@@ -74,7 +75,7 @@ void StageEmitter::ChainCommunication(Cursor* at, Lane lane, OpKind kind, CommId
   Chain(at, Communicate(*at, lane, kind, comm, static_cast<int>(module), times));
 }
 
-Work StageEmitter::WorkOf(const Unit& unit, Part part, Half half, const Beside& beside) const {
+Work StageEmitter::WorkOf(const Unit& unit, Part part, Half half, const Beside& beside) {
   KernelCost cost;
   const auto add = [&](const PassCost& of) {
     switch (part) {
@@ -111,7 +112,23 @@ Work StageEmitter::WorkOf(const Unit& unit, Part part, Half half, const Beside& 
   work.flops = part == Part::kAgain ? 0 : cost.flops * unit.pieces;
   work.slowed_s = s_.stack->overlap_slowdown * std::min(work.seconds, beside.other_s) +
                   s_.stack->tp_overlap_slowdown * std::min(work.seconds, beside.tensor_s);
+  if (program_.executable) {
+    work.kernels = List(std::move(cost.kernels));
+    work.repeats = static_cast<std::uint32_t>(unit.pieces);
+  }
   return work;
+}
+
+std::uint32_t StageEmitter::List(std::vector<Kernel> kernels) {
+  if (!program_.executable || kernels.empty()) return kNoWork;
+  // Layers are alike: the lists of the last few units are likely to come again.
+  constexpr std::size_t kLookBack = 64;
+  const std::size_t size = program_.kernels.size();
+  for (std::size_t i = size; i-- > (size > kLookBack ? size - kLookBack : 0);) {
+    if (program_.kernels[i] == kernels) return static_cast<std::uint32_t>(i);
+  }
+  program_.kernels.push_back(std::move(kernels));
+  return static_cast<std::uint32_t>(size);
 }
 
 // What runs `beside` slows it down.

@@ -41,6 +41,7 @@ class Lowering {
     context_.stack = s_.stack.get();
     context_.precision = s_.plan.precision;
     context_.loss_kernel = s_.plan.loss;
+    context_.lists_kernels = program_.executable = options.for_execution;
     program_.provenance = s_.profile->provenance;
     pipeline_ = s_.plan.Pipeline();
     if (!Training()) pipeline_ = {};
@@ -48,6 +49,7 @@ class Lowering {
   }
 
   Program Run() {
+    assert(!program_.executable || options_.traffic == Traffic::kNone);
     program_.own_flops_per_token = ForwardFlopsPerToken(s_, context_);
     if (s_.what_if.flops_per_token)
       program_.flops_scale = *s_.what_if.flops_per_token / program_.own_flops_per_token;
@@ -67,6 +69,7 @@ class Lowering {
     pricer_.emplace(s_, options_, &program_);
     for (std::size_t stage = 0; stage < stages_.size(); ++stage) AskForCommunication(stage);
     pricer_->Settle();
+    if (program_.executable) program_.communications = pricer_->Communications();
     CheckSize();
     waves_.emplace(*pricer_, &program_);
     for (std::size_t stage = 0; stage < stages_.size(); ++stage) AddClasses(stage);

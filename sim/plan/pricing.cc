@@ -92,6 +92,14 @@ std::vector<CollectiveCost> PlanPricer::Costs(const Asked& asked,
   return PriceTransfers(bytes, Pairs(groups), *s_.cluster, *s_.profile, OptionsFor(asked));
 }
 
+std::vector<Communication> PlanPricer::Communications() const {
+  std::vector<Communication> all;
+  all.reserve(asked_.size());
+  for (const Asked& asked : asked_)
+    all.push_back({asked.transfer, asked.kind, asked.bytes, asked.stage, asked.groups});
+  return all;
+}
+
 CommId PlanPricer::Ask(const Asked& asked) {
   const auto key = std::make_tuple(asked.transfer ? -1 : static_cast<int>(asked.kind), asked.bytes,
                                    asked.stage, asked.groups);

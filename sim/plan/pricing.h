@@ -77,6 +77,8 @@ class PlanPricer {
   // After Settle().
   const StageClasses& Classes(std::size_t stage) const { return classes_[stage]; }
   GroupKind Groups(CommId comm) const { return asked_[comm].groups; }
+  // What was asked for, by CommId.
+  std::vector<Communication> Communications() const;
   double Bytes(CommId comm) const { return asked_[comm].bytes; }
   const Priced& Price(CommId comm, std::size_t group_class) const {
     return prices_[asked_[comm].first_price + group_class];

@@ -96,13 +96,13 @@ struct TensorSet {
 
 // What it takes to run an op for real, beside what it takes to time it. Only of a program that was
 // lowered for execution (LowerOptions).
-inline constexpr std::uint32_t kNone = 0xffffffffU;
+inline constexpr std::uint32_t kNoWork = 0xffffffffU;
 struct OpWork {
-  std::uint32_t kernels = kNone;        // index of Program::kernels: one after another
-  std::uint32_t repeats = 1;            // of them all
-  std::uint32_t communication = kNone;  // index of Program::communications
-  std::uint32_t group = 0;              // of its kind and stage (GroupsOfStage)
-  double times = 1;                     // so many of that communication in a row
+  std::uint32_t kernels = kNoWork;        // index of Program::kernels: one after another
+  std::uint32_t repeats = 1;              // of them all
+  std::uint32_t communication = kNoWork;  // index of Program::communications
+  std::uint32_t group = 0;                // of its kind and stage (GroupsOfStage)
+  double times = 1;                       // so many of that communication in a row
 };
 // A collective or a transfer that the plan asks for.
 struct Communication {
@@ -171,6 +171,7 @@ struct Program {
   std::vector<MemoryEvent> memory;
   std::vector<TensorSet> tensors;
   // Lowered for execution: by op, and what those refer to.
+  bool executable = false;
   std::vector<OpWork> work{};
   std::vector<std::vector<Kernel>> kernels{};
   std::vector<Communication> communications{};

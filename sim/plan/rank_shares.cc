@@ -93,11 +93,16 @@ double OptimizedParameters(const Scenario& s, const StageUnits& stage, std::size
   return optimized;
 }
 
+Kernel OptimizerKernel(const Scenario& s, const StageUnits& stage, std::size_t number) {
+  Kernel kernel;
+  kernel.bytes = OptimizedParameters(s, stage, number) * (1 - s.plan.offload.optimizer) *
+                 s.stack->optimizer_traffic_bytes;
+  return kernel;
+}
+
 double OptimizerSeconds(const Scenario& s, const StageUnits& stage, std::size_t number) {
-  const double optimized = OptimizedParameters(s, stage, number) * (1 - s.plan.offload.optimizer);
-  if (optimized <= 0) return 0;
-  return s.profile->MemoryBoundSeconds(optimized * s.stack->optimizer_traffic_bytes) *
-         s.stack->memory_bound_factor;
+  const Kernel kernel = OptimizerKernel(s, stage, number);
+  return kernel.bytes > 0 ? KernelSeconds(kernel, *s.profile, *s.stack) : 0;
 }
 
 RankClass MakeRankClass(const Scenario& s, const StageUnits& st, std::size_t number,

@@ -26,8 +26,9 @@ struct StageCommunication {
 // What the communication costs the groups of rank class `c` of the stage, s; 0 for kNoComm.
 double SecondsFor(const PlanPricer& pricer, std::size_t stage, std::size_t c, CommId comm);
 
-// The optimizer of one GPU of the stage at full speed, s.
-// Of it, only what stays on the GPU.
+// The optimizer of one GPU of the stage at full speed, s: only what stays on the GPU. As a kernel, it
+// is the traffic of all its states.
+Kernel OptimizerKernel(const Scenario& scenario, const StageUnits& stage, std::size_t number);
 double OptimizerSeconds(const Scenario& scenario, const StageUnits& stage, std::size_t number);
 // Parameters of one GPU whose optimizer states it keeps, on itself or on its host.
 double OptimizedParameters(const Scenario& scenario, const StageUnits& stage, std::size_t number);

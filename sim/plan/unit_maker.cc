@@ -198,8 +198,16 @@ void UnitMaker::AddHostTime(Unit* unit) const {
   const double host = unit->layer != nullptr && unit->layer->mlp.experts > 0
                           ? stack.host_per_expert_layer_s
                           : stack.host_per_layer_s;
-  unit->first.forward.memory_s += stack.layer_overhead_s + std::max(host - forward, 0.0);
-  unit->first.input_gradient.memory_s += stack.layer_overhead_s + std::max(host - backward, 0.0);
+  const auto add = [&](KernelCost* cost, double seconds) {
+    cost->memory_s += seconds;
+    if (!context_.lists_kernels || seconds <= 0) return;
+    Kernel kernel;
+    kernel.kind = KernelKind::kHost;
+    kernel.host_s = seconds;
+    cost->kernels.push_back(kernel);
+  };
+  add(&unit->first.forward, stack.layer_overhead_s + std::max(host - forward, 0.0));
+  add(&unit->first.input_gradient, stack.layer_overhead_s + std::max(host - backward, 0.0));
 }
 
 Unit UnitMaker::Base(const Share& share, const char* name) {

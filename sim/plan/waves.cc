@@ -97,6 +97,7 @@ OpInfo& Waves::NewInfo(std::size_t stage, Lane lane, const OpInfo& kind, std::si
   info.lane = lane;
   info.instances = static_cast<std::uint32_t>(pricer_.Classes(stage).count[rank_class]);
   program_.info.push_back(info);
+  if (program_.executable) program_.work.emplace_back();
   return program_.info.back();
 }
 
@@ -105,6 +106,10 @@ OpInfo& Waves::NewGroupInfo(std::size_t stage, Lane lane, const OpInfo& kind, Co
   const auto groups = static_cast<std::size_t>(pricer_.Groups(comm));
   OpInfo& info = NewInfo(stage, lane, kind, leader_[stage][groups][group_class]);
   info.instances = pricer_.Classes(stage).group_count[groups][group_class];
+  if (program_.executable) {
+    program_.work.back().communication = comm;
+    program_.work.back().group = pricer_.Classes(stage).first_group[groups][group_class];
+  }
   return info;
 }
 
@@ -120,6 +125,10 @@ Wave Waves::AddKernel(std::size_t stage, Lane lane, const OpInfo& kind,
     OpInfo& info = NewInfo(stage, lane, kind, c);
     info.slowed_s = mine.slowed_s;
     info.flops = mine.flops;
+    if (program_.executable) {
+      program_.work.back().kernels = mine.kernels;
+      program_.work.back().repeats = mine.repeats;
+    }
   }
   return wave;
 }
@@ -142,6 +151,7 @@ Wave Waves::AddCommunication(std::size_t stage, Lane lane, const OpInfo& kind, C
       program_.graph.AddOp(stream, duration);  // many small messages in a row: latency alone
     }
     NewGroupInfo(stage, lane, kind, comm, g).bytes = pricer_.Bytes(comm) * factor;
+    if (program_.executable) program_.work.back().times = factor;
   }
   return wave;
 }

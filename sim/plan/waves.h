@@ -29,9 +29,11 @@ struct Wave {
   bool Exists() const { return first != kNoOp; }
 };
 
-// One kernel: seconds at full speed, `slowed_s` more that communication beside it costs, and FLOPs.
+// Kernels in a row: seconds at full speed, `slowed_s` more that communication beside them costs, and
+// FLOPs; for execution, which they are (Program::kernels), and how often all of them run.
 struct Work {
   double seconds = 0, slowed_s = 0, flops = 0;
+  std::uint32_t kernels = kNoWork, repeats = 1;
 };
 
 // Puts waves of ops into a program, with their streams and what is known of each op. All ranks of a

@@ -35,29 +35,50 @@ constexpr double kDequantiseBytes = 2.5 * 0.8 / 0.25;
 // 0.5 read, 4 written, 8 of a shift, 2 + 4 of scale and zero, in all about twice nf4's 8; set between
 // that and the 32 that published Qwen QLoRA steps of 256 tokens come to.
 constexpr double kDequantiseGptqBytes = 18;
-// `sums_tokens`: k counts tokens, as in a weight's gradient.
-KernelCost Gemm(double m, double n, double k, const CostContext& c, bool sums_tokens = false) {
+KernelCost CostOf(const Kernel& kernel, const CostContext& c) {
   KernelCost cost;
-  if (m <= 0 || n <= 0 || k <= 0) return cost;
-  const DType type = MatrixType(c.precision);
-  cost.gemm_s = c.profile->GemmSeconds(std::max(m, 1.0), std::max(n, 1.0), std::max(k, 1.0), type,
-                                       sums_tokens) *
-                c.flops_scale * c.stack->gemm_factor;
-  cost.flops = 2 * m * n * k * c.flops_scale;
+  const double seconds = KernelSeconds(kernel, *c.profile, *c.stack);
+  switch (kernel.kind) {
+    case KernelKind::kGemm:
+      cost.gemm_s = seconds * c.flops_scale;
+      cost.flops = KernelFlops(kernel) * c.flops_scale;
+      break;
+    case KernelKind::kMemory:
+    case KernelKind::kHost:
+      cost.memory_s = seconds;
+      break;
+    default:
+      cost.attention_s = seconds * c.flops_scale;
+      cost.flops = KernelFlops(kernel) * c.flops_scale;
+      break;
+  }
+  if (c.lists_kernels) cost.kernels.push_back(kernel);
   return cost;
+}
+
+KernelCost Gemm(GemmRole role, double m, double n, double k, const CostContext& c) {
+  if (m <= 0 || n <= 0 || k <= 0) return {};
+  Kernel kernel;
+  kernel.kind = KernelKind::kGemm;
+  kernel.dtype = MatrixType(c.precision);
+  kernel.role = role;
+  kernel.m = m;
+  kernel.n = n;
+  kernel.k = k;
+  return CostOf(kernel, c);
 }
 
 KernelCost Memory(double bytes, const CostContext& c) {
-  KernelCost cost;
-  if (bytes > 0)
-    cost.memory_s = c.profile->MemoryBoundSeconds(bytes) * c.stack->memory_bound_factor;
-  return cost;
+  if (bytes <= 0) return {};
+  Kernel kernel;
+  kernel.bytes = bytes;
+  return CostOf(kernel, c);
 }
 
 void AddLinear(PassCost* pass, double tokens, double in, double out, const CostContext& c) {
-  pass->forward += Gemm(tokens, out, in, c);
-  pass->input_gradient += Gemm(tokens, in, out, c);
-  pass->weight_gradient += Gemm(out, in, tokens, c, true);
+  pass->forward += Gemm(GemmRole::kForward, tokens, out, in, c);
+  pass->input_gradient += Gemm(GemmRole::kInputGradient, tokens, in, out, c);
+  pass->weight_gradient += Gemm(GemmRole::kWeightGradient, out, in, tokens, c);
   if (tokens > 0)
     pass->weight_gradient += Memory(in * out * c.stack->gradient_accumulation_bytes, c);
   if (IsNarrow(c.precision) && tokens > 0) {
@@ -113,7 +134,7 @@ void AddProjection(PassCost* pass, const LayerShape& shape, double tokens, doubl
       // The norm of the adapted matrix's columns, and the magnitude applied to the output.
       const KernelCost norm =
           Memory(4 * in * target.out + 2 * kValueBytes * tokens * target.out, c);
-      low.forward += norm + Gemm(in, target.out, rank, plain);
+      low.forward += norm + Gemm(GemmRole::kForward, in, target.out, rank, plain);
       low.input_gradient += norm;
     }
     pass->forward += low.forward;
@@ -128,18 +149,21 @@ void AddGrouped(PassCost* pass, double routed, double experts, double in, double
   if (routed <= 0) return;
   const double busy = std::min(experts, routed);  // an expert without a token costs nothing
   const double each = routed / busy;
-  const auto group = [&](double m, double n, double k, bool sums_tokens = false) {
-    KernelCost one = Gemm(m, n, k, c, sums_tokens);
-    const DType type = MatrixType(c.precision);
-    const double launch = c.profile->gemm.at(type).t0_s * c.profile->SustainedFactor(type) *
-                          c.flops_scale * c.stack->gemm_factor;
-    one.gemm_s = std::max(one.gemm_s - launch, 0.0) * busy * c.stack->grouped_gemm_factor + launch;
-    one.flops *= busy;
-    return one;
+  const auto group = [&](GemmRole role, double m, double n, double k) {
+    Kernel kernel;
+    kernel.kind = KernelKind::kGemm;
+    kernel.dtype = MatrixType(c.precision);
+    kernel.role = role;
+    kernel.m = m;
+    kernel.n = n;
+    kernel.k = k;
+    kernel.count = busy;
+    kernel.grouped = true;
+    return CostOf(kernel, c);
   };
-  pass->forward += group(each, out, in);
-  pass->input_gradient += group(each, in, out);
-  pass->weight_gradient += group(out, in, each, true);
+  pass->forward += group(GemmRole::kForward, each, out, in);
+  pass->input_gradient += group(GemmRole::kInputGradient, each, in, out);
+  pass->weight_gradient += group(GemmRole::kWeightGradient, out, in, each);
   pass->weight_gradient += Memory(experts * in * out * c.stack->gradient_accumulation_bytes, c);
   if (IsNarrow(c.precision)) {
     pass->forward += Memory(c.stack->cast_forward_bytes * routed * in, c);
@@ -201,20 +225,20 @@ void AddAttentionCore(PassCost* pass, const Attention& a, const Widths& w, const
       causal = false;
     }
     if (kv_tokens <= 0) continue;
-    const double seen = sequences * heads * q_tokens * kv_tokens * (causal ? 0.5 : 1.0);
-    const double flops = 2 * seen * (qk_dim + value_dim);
+    Kernel kernel;
+    kernel.kind = KernelKind::kAttentionForward;
+    kernel.dtype = StorageType(c.precision);
+    kernel.sequences = sequences;
+    kernel.heads = heads;
+    kernel.kv_heads = kv_heads;
+    kernel.q_len = q_tokens;
+    kernel.kv_len = kv_tokens;
+    kernel.causal = causal;
     // The profile's kernels have one head dimension; mixed ones (MLA) cost as their mean.
-    const int dim = (qk_dim + value_dim) / 2;
-    const double factor =
-        AttentionFactor(*c.stack, c.profile->device.compute_capability) * c.flops_scale;
-    forward.attention_s +=
-        factor * c.profile->AttentionForwardSeconds(sequences, heads, kv_heads, q_tokens, kv_tokens,
-                                                    dim, causal);
-    backward.attention_s +=
-        factor * c.profile->AttentionBackwardSeconds(sequences, heads, kv_heads, q_tokens,
-                                                     kv_tokens, dim, causal);
-    forward.flops += flops * c.flops_scale;
-    backward.flops += 2 * flops * c.flops_scale;
+    kernel.head_dim = (qk_dim + value_dim) / 2;
+    forward += CostOf(kernel, c);
+    kernel.kind = KernelKind::kAttentionBackward;
+    backward += CostOf(kernel, c);
     scores += sequences * heads * q_tokens * kv_tokens;
   }
   if (!c.stack->fused_attention) {
@@ -248,11 +272,13 @@ PassCost& PassCost::operator+=(const PassCost& other) {
   return *this;
 }
 
-KernelCost operator*(double factor, KernelCost cost) {
-  cost.gemm_s *= factor;
-  cost.attention_s *= factor;
-  cost.memory_s *= factor;
-  cost.flops *= factor;
+KernelCost operator-(KernelCost cost, const KernelCost& before) {
+  cost.gemm_s -= before.gemm_s;
+  cost.attention_s -= before.attention_s;
+  cost.memory_s -= before.memory_s;
+  cost.flops -= before.flops;
+  cost.kernels.erase(cost.kernels.begin(),
+                     cost.kernels.begin() + static_cast<std::ptrdiff_t>(before.kernels.size()));
   return cost;
 }
 
@@ -261,6 +287,8 @@ KernelCost& KernelCost::operator+=(const KernelCost& other) {
   attention_s += other.attention_s;
   memory_s += other.memory_s;
   flops += other.flops;
+  if (!other.kernels.empty())
+    kernels.insert(kernels.end(), other.kernels.begin(), other.kernels.end());
   return *this;
 }
 
@@ -409,14 +437,14 @@ LayerCost CostOfLayer(const Layer& layer, const LayerShape& shape, const CostCon
     if (m.shared_intermediate > 0) {
       const KernelCost before = outside.forward;
       dense(&outside, m.shared_intermediate);
-      if (parts.moe || parts.mlp) outside.again = outside.forward + (-1.0) * before;
+      if (parts.moe || parts.mlp) outside.again = outside.forward - before;
     }
   } else {
     norm_and_residual(&cost.mlp);
     if (m.intermediate > 0) {
       const KernelCost before = cost.mlp.forward;
       dense(&cost.mlp, m.intermediate);
-      if (parts.mlp) cost.mlp.again = cost.mlp.forward + (-1.0) * before;
+      if (parts.mlp) cost.mlp.again = cost.mlp.forward - before;
     }
   }
   return cost;
@@ -486,13 +514,22 @@ KernelCost CostOfDecodeLayer(const Layer& layer, int hidden, double tp, double s
   const LayerCost once = CostOfLayer(layer, shape, c);
   KernelCost cost = once.attention.forward + once.shared.forward + once.mlp.forward;
   cost.attention_s = 0;
+  std::erase_if(cost.kernels,
+                [](const Kernel& k) { return k.kind == KernelKind::kAttentionForward; });
   const Widths w = ShardedWidths(layer.attention, tp);
   const double seen =
       layer.attention.window > 0 ? std::min<double>(layer.attention.window, kv_tokens) : kv_tokens;
   if (layer.attention.kind != AttentionKind::kLinear) {
-    cost.attention_s = c.flops_scale * c.profile->DecodeAttentionSeconds(
-                                           sequences, w.kv_heads, seen, layer.attention.head_dim);
-    cost.flops += 4 * sequences * w.heads * seen * layer.attention.head_dim * c.flops_scale;
+    Kernel kernel;
+    kernel.kind = KernelKind::kDecodeAttention;
+    kernel.dtype = StorageType(c.precision);
+    kernel.sequences = sequences;
+    kernel.heads = w.heads;
+    kernel.kv_heads = w.kv_heads;
+    kernel.q_len = 1;
+    kernel.kv_len = seen;
+    kernel.head_dim = layer.attention.head_dim;
+    cost += CostOf(kernel, c);
   }
   return cost;
 }

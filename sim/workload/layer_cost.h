@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "models/model.h"
+#include "sim/cost/kernel.h"
 #include "sim/cost/profile.h"
 #include "sim/cost/stack.h"
 #include "sim/workload/recipe.h"
@@ -14,12 +15,14 @@ namespace aurum {
 struct KernelCost {
   double gemm_s = 0;
   double attention_s = 0;
-  double memory_s = 0;  // memory-bound kernels
-  double flops = 0;     // of GEMMs and attention (causal halved): what MFU counts
+  double memory_s = 0;            // memory-bound kernels
+  double flops = 0;               // of GEMMs and attention (causal halved): what MFU counts
+  std::vector<Kernel> kernels{};  // which they are, where the context asks for it
   double Seconds() const { return gemm_s + attention_s + memory_s; }
   KernelCost& operator+=(const KernelCost& other);
   friend KernelCost operator+(KernelCost a, const KernelCost& b) { return a += b; }
-  friend KernelCost operator*(double factor, KernelCost cost);
+  // What came after `before`, which `cost` began with.
+  friend KernelCost operator-(KernelCost cost, const KernelCost& before);
 };
 
 // One pass of something through one GPU. The backward pass is input_gradient and adapter_gradient, and
@@ -66,7 +69,8 @@ struct CostContext {
   Precision precision = Precision::kBf16;
   double flops_scale =
       1;  // what if a token cost this many times the FLOPs: scales GEMM and attention work
-  std::string loss_kernel{};  // of Stack::logit_bytes_of; "" = the stack's own
+  std::string loss_kernel{};   // of Stack::logit_bytes_of; "" = the stack's own
+  bool lists_kernels = false;  // costs carry their kernels: for execution and calibration
 };
 
 // Kernels of one layer: GEMMs of the projections (m = tokens, sharded n or k), the attention kernel, and elementwise
