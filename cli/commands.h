@@ -44,6 +44,15 @@ struct PublishedCommand {
   std::optional<double> tolerance;  // of a source's mean error, as a share: exit code 5 beyond
 };
 ExitCode ValidateCommand(const Options& options, const PublishedCommand& command);
+// Predicted against one execution of the same plan.
+struct MeasuredCommand {
+  std::string scenario;             // the file
+  std::string run;                  // what aurum execute wrote
+  std::string html;                 // a page of the comparison goes there as well; "": none
+  std::optional<double> tolerance;  // of the step time, as a share; default by the run's backend
+};
+// Exit code 5 where the step time is outside tolerance.
+ExitCode ValidateRunCommand(const Options& options, const MeasuredCommand& command);
 // Runs a plan for real, or on logical clocks, and writes what it was.
 struct ExecuteCommandLine {
   std::string backend = "virtual";

@@ -11,11 +11,15 @@
 #include "cli/commands.h"
 #include "cli/io.h"
 #include "cli/version.h"
+#include "sim/core/text_file.h"
 #include "real/execution.h"
 #include "real/virtual/virtual_run.h"
 
 namespace aurum {
 namespace {
+
+volatile std::sig_atomic_t g_stop = 0;
+void OnInterrupt(int) { g_stop = 1; }
 
 std::string Now() {
   std::time_t now = std::time(nullptr);

@@ -269,8 +269,12 @@ int Main(int argc, char** argv) {
   PublishedCommand published;
   double tolerance = 0;
   CLI::App* validate =
-      app.add_subcommand("validate", "predicted against measured, over published records");
+      app.add_subcommand("validate", "predicted against measured: one run, or published records");
+  std::string measured_run;
+  validate->add_option("scenario", scenario, "of --measured: the scenario that was executed");
   CLI::Option_group* measured = validate->add_option_group("Measured, one of");
+  measured->add_option("--measured", measured_run,
+                       "what aurum execute wrote for the scenario (docs/validate-your-plan.md)");
   measured->add_option("--published", published.records,
                        "records of others' measurements (docs/handbook.md, \"How true is it\")");
   measured->add_option("--encoders", published.encoders,
@@ -279,13 +283,25 @@ int Main(int argc, char** argv) {
   CLI::Option* tolerance_option =
       validate
           ->add_option("--tolerance", tolerance,
-                       "exit code 5 if the mean error of a source exceeds this share, e.g. 0.1")
+                       "exit code 5 if the error of the step, or the mean one of a source, exceeds "
+                       "this share, e.g. 0.1 (--measured without it: 0.05 of a cuda run, 0.25 cpu, "
+                       "0.01 virtual)")
           ->check(CLI::Range(0.0, 1e3));
   validate->add_option("--show", published.show,
                        "one record's id: the model, cluster and scenario that it becomes");
   validate->add_option("--html", published.html,
                        "write a page of the comparison besides: charts, scores by source, the rows "
-                       "furthest off by their terms");
+                       "furthest off by their terms; of --measured: both timelines, what makes the "
+                       "difference");
+  validate
+      ->add_option("--set", options.set,
+                   "of --measured: path=value in the scenario, as of simulate; repeatable")
+      ->allow_extra_args(false);
+  validate->add_option("--profile", profile, "of --measured: use this profile: a name or a file");
+  validate
+      ->add_option("--epsilon", options.epsilon,
+                   "of --measured at level flow or auto: rates may be off by this share")
+      ->check(CLI::Range(0.0, 0.1));
   validate->add_option("--level", level, "analytic, flow, auto or chunk, as of simulate")
       ->check(CLI::IsMember({"analytic", "flow", "auto", "chunk"}));
   validate->add_option("-j,--jobs", options.jobs, "threads (default: one per core)")
@@ -364,10 +380,30 @@ int Main(int argc, char** argv) {
     return static_cast<int>(ExitCode::kUsage);
   }
 
+  if (validate->parsed() && measured_run.empty() == !scenario.empty()) {
+    Diagnostic d;
+    d.code = 1;
+    d.message = scenario.empty() ? "--measured needs the scenario that was executed"
+                                 : "a scenario is compared with --measured RUN.json";
+    d.help = "aurum validate SCENARIO.json --measured RUN.json";
+    PrintDiagnostic(options, d);
+    return static_cast<int>(ExitCode::kUsage);
+  }
+  const bool changed = !options.set.empty() || options.profile || options.epsilon > 0;
+  if (validate->parsed() && (measured_run.empty() ? changed : !published.show.empty())) {
+    Diagnostic d;
+    d.code = 1;
+    d.message = measured_run.empty() ? "--set, --profile and --epsilon are of --measured"
+                        : "--show is of --published";
+    d.help = "aurum validate --help shows what belongs together";
+    PrintDiagnostic(options, d);
+    return static_cast<int>(ExitCode::kUsage);
+  }
+
   try {
     RefuseOwnInput(
         options, inputs,
-        {scenario, file, loads, cluster, published.records, published.encoders, expect.measured});
+        {scenario, measured_run, file, loads, cluster, published.records, published.encoders, expect.measured});
     if (!std::filesystem::is_directory(options.data_root + "/models/catalogue")) {
       ThrowInput(206, "no catalogues under '" + options.data_root + "'",
                  "set AURUM_DATA to the folder that holds models/, topologies/ and calibrate/, or "
@@ -397,7 +433,10 @@ int Main(int argc, char** argv) {
       code = ImportCommand(options, kind, file, machine);
     } else if (validate->parsed()) {
       if (tolerance_option->count() > 0) published.tolerance = tolerance;
-      code = ValidateCommand(options, published);
+      code = measured_run.empty()
+                 ? ValidateCommand(options, published)
+                 : ValidateRunCommand(options,
+                                      {scenario, measured_run, published.html, published.tolerance});
     } else if (list->parsed()) {
       code = ListCommand(options, what);
     } else {
