@@ -65,7 +65,15 @@ class CudaBench : public Bench {
     nccl_ = api_->Missing(cuda::Library::kNccl).empty();
   }
 
-  ~CudaBench() override = default;
+  ~CudaBench() override {
+    if (!api_->abandoned()) return;
+    // What hangs in a collective ends when its communicator does.
+    for (auto& [gpus, comms] : comms_) {
+      for (cuda::OwnedComm& comm : comms) {
+        if (void* handle = comm.release(); handle != nullptr) api_->CommAbort(handle);
+      }
+    }
+  }
 
   BenchDevice Describe() override {
     const cuda::DeviceProperties& p = One().primitives->properties();

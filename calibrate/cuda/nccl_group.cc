@@ -28,8 +28,7 @@ void Settle(Api* api, Comm comm, const std::string& doing, double timeout_s,
     const double waited = std::chrono::duration<double>(Clock::now() - begin).count();
     const bool told = stopped && stopped();
     if (told || waited > timeout_s) {
-      api->CommAbort(comm);
-      api->Abandon();
+      api->Abandon();  // whoever owns communicators aborts them
       ThrowInput(948, doing + (told ? ": given up, because another rank has stopped"
                                     : ": NCCL has not answered for " + std::to_string(timeout_s) +
                                           " s"),
