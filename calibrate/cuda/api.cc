@@ -18,10 +18,14 @@ std::string GiB(std::size_t bytes) {
 int CodeOf(Library library) {
   switch (library) {
     case Library::kCuda:
-    case Library::kNvml: return 943;
-    case Library::kCublas: return 945;
-    case Library::kCudnn: return 946;
-    case Library::kNccl: return 947;
+    case Library::kNvml:
+      return 943;
+    case Library::kCublas:
+      return 945;
+    case Library::kCudnn:
+      return 946;
+    case Library::kNccl:
+      return 947;
   }
   return 943;
 }
@@ -30,11 +34,15 @@ const char* RemedyOf(Library library) {
   switch (library) {
     case Library::kCuda:
     case Library::kNvml:
-      return "nvidia-smi tells whether the GPU is healthy; after an error of the device the process "
+      return "nvidia-smi tells whether the GPU is healthy; after an error of the device the "
+             "process "
              "has to be started again";
-    case Library::kCublas: return "a cuBLAS of the CUDA version that is named by `aurum version`";
-    case Library::kCudnn: return "without cuDNN attention is run as products: AURUM_NO_CUDNN=1";
-    case Library::kNccl: return "NCCL_DEBUG=WARN tells more";
+    case Library::kCublas:
+      return "a cuBLAS of the CUDA version that is named by `aurum version`";
+    case Library::kCudnn:
+      return "without cuDNN attention is run as products: AURUM_NO_CUDNN=1";
+    case Library::kNccl:
+      return "NCCL_DEBUG=WARN tells more";
   }
   return "";
 }
@@ -43,11 +51,16 @@ const char* RemedyOf(Library library) {
 
 std::string LibraryName(Library library) {
   switch (library) {
-    case Library::kCuda: return "CUDA";
-    case Library::kCublas: return "cuBLASLt";
-    case Library::kCudnn: return "cuDNN";
-    case Library::kNccl: return "NCCL";
-    case Library::kNvml: return "NVML";
+    case Library::kCuda:
+      return "CUDA";
+    case Library::kCublas:
+      return "cuBLASLt";
+    case Library::kCudnn:
+      return "cuDNN";
+    case Library::kNccl:
+      return "NCCL";
+    case Library::kNvml:
+      return "NVML";
   }
   return "";
 }
@@ -130,8 +143,8 @@ OwnedEvent NewEvent(Api* api, bool timing) {
   return {api, event};
 }
 
-void WaitFor(Api* api, Event event, double timeout_s, const std::string& what,
-             StopQuestion stopped, void* context) {
+void WaitFor(Api* api, Event event, double timeout_s, const std::string& what, StopQuestion stopped,
+             void* context) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
   for (long polls = 0;; ++polls) {
@@ -141,8 +154,9 @@ void WaitFor(Api* api, Event event, double timeout_s, const std::string& what,
     const double waited = std::chrono::duration<double>(Clock::now() - begin).count();
     if (stopped != nullptr && stopped(context)) {
       api->Abandon();
-      ThrowInput(948, what + ": given up after " + std::to_string(waited) +
-                          " s, because another rank has stopped or a collective has failed",
+      ThrowInput(948,
+                 what + ": given up after " + std::to_string(waited) +
+                     " s, because another rank has stopped or a collective has failed",
                  "the first error of the other ranks tells why");
     }
     if (waited > timeout_s) {

@@ -26,12 +26,12 @@ struct Result {
   std::string text;
   bool ok() const { return code == 0; }
 };
-inline constexpr int kNotReady = 600;    // cudaErrorNotReady
-inline constexpr int kOutOfMemory = 2;   // cudaErrorMemoryAllocation
-inline constexpr int kOldDriver = 35;    // cudaErrorInsufficientDriver
-inline constexpr int kNoDevice = 100;    // cudaErrorNoDevice
-inline constexpr int kMissing = -1;      // of any library: it is not there
-inline constexpr int kInProgress = 7;    // ncclInProgress
+inline constexpr int kNotReady = 600;   // cudaErrorNotReady
+inline constexpr int kOutOfMemory = 2;  // cudaErrorMemoryAllocation
+inline constexpr int kOldDriver = 35;   // cudaErrorInsufficientDriver
+inline constexpr int kNoDevice = 100;   // cudaErrorNoDevice
+inline constexpr int kMissing = -1;     // of any library: it is not there
+inline constexpr int kInProgress = 7;   // ncclInProgress
 
 using Stream = void*;
 using Event = void*;
@@ -54,8 +54,8 @@ struct DeviceProperties {
 struct CardState {
   double sm_clock_mhz = 0;
   double power_limit_w = 0;
-  std::uint64_t throttle_reasons = 0;   // NVML's bits
-  std::vector<unsigned> processes;      // that compute on it, ours not among them
+  std::uint64_t throttle_reasons = 0;  // NVML's bits
+  std::vector<unsigned> processes;     // that compute on it, ours not among them
 };
 // Of CardState::throttle_reasons: thermal and hardware slow-downs. The power cap is not among them:
 // a product that draws the limit is how training runs.
@@ -66,7 +66,7 @@ struct SdpaShape {
   int head_dim = 0;
   bool causal = false;  // the last query sees the last key
   bool backward = false;
-  bool bf16 = true;     // else fp16
+  bool bf16 = true;  // else fp16
 };
 // Device memory of one attention: rows of head_dim values, by sequence, head and token; `stats`
 // float, by sequence, head and query: the logarithm of the sum of exponentials.
@@ -126,8 +126,8 @@ class Api {
                       Stream stream) = 0;
   virtual Result CopyPeer(void* to, int to_device, const void* from, int from_device,
                           std::size_t bytes, Stream stream) = 0;
-  virtual Result FillNormal(void* memory, std::size_t elements, Numbers numbers,
-                            std::uint64_t seed, Stream stream) = 0;
+  virtual Result FillNormal(void* memory, std::size_t elements, Numbers numbers, std::uint64_t seed,
+                            Stream stream) = 0;
   virtual Result ReadWrite(const void* from, void* to, std::size_t bytes, Stream stream) = 0;
   virtual Result SoftmaxForward(const void* scores, void* probabilities, void* stats,
                                 std::size_t rows, int columns, int row_period, bool causal,
@@ -158,8 +158,7 @@ class Api {
 
   // cuDNN. Not every shape has an engine: that is a Result, not a failure of the library.
   virtual Result SdpaCreate(const SdpaShape& shape, Sdpa* sdpa, std::size_t* workspace_bytes) = 0;
-  virtual Result SdpaRun(Sdpa sdpa, const SdpaBuffers& buffers, void* workspace,
-                         Stream stream) = 0;
+  virtual Result SdpaRun(Sdpa sdpa, const SdpaBuffers& buffers, void* workspace, Stream stream) = 0;
   virtual void SdpaDestroy(Sdpa sdpa) = 0;
 
   // NCCL, non-blocking: what returns kInProgress has begun; CommState tells when it has ended.

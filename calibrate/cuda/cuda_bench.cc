@@ -49,8 +49,9 @@ class CudaBench : public Bench {
       : options_(options), api_(std::move(api)) {
     Check(api_.get(), api_->DeviceCount(&devices_), "counting GPUs");
     if (options.device < 0 || options.device >= devices_) {
-      ThrowInput(940, "there is no GPU " + std::to_string(options.device) + ": " +
-                          std::to_string(devices_) + " here",
+      ThrowInput(940,
+                 "there is no GPU " + std::to_string(options.device) + ": " +
+                     std::to_string(devices_) + " here",
                  devices_ == 0 ? "run on a machine with a GPU" : "a smaller number",
                  ExitCode::kNoHardware);
     }
@@ -147,9 +148,8 @@ class CudaBench : public Bench {
       }
       // Twice the size, used in turn; small copies within a buffer larger than the L2.
       const double l2 = one.primitives->properties().l2_bytes;
-      const std::size_t turns =
-          std::clamp<std::size_t>(static_cast<std::size_t>(2 * l2 / static_cast<double>(size)), 2,
-                                  4096);
+      const std::size_t turns = std::clamp<std::size_t>(
+          static_cast<std::size_t>(2 * l2 / static_cast<double>(size)), 2, 4096);
       const std::size_t step = (size + 511) / 512 * 512;
       Memory to;
       if (peer >= 0) to = Memory(api_.get(), MemoryPlace::kDevice, step * turns, "a copy");
@@ -254,8 +254,7 @@ class CudaBench : public Bench {
     Burn burn;
     PerDevice& one = One();
     if (!one.primitives->Prepare(kernel)) return burn;
-    const Samples single =
-        TimeCalls([&] { one.primitives->Enqueue(kernel, one.stream.get()); }, 1);
+    const Samples single = TimeCalls([&] { one.primitives->Enqueue(kernel, one.stream.get()); }, 1);
     if (single.seconds.empty()) return burn;
     // Batches of some ten milliseconds; the next is enqueued before the last has ended, so that the
     // device never rests.
@@ -320,9 +319,7 @@ class CudaBench : public Bench {
   };
 
   void Must(const Result& result, const std::string& doing) { Check(api_.get(), result, doing); }
-  void Select(int device) {
-    Must(api_->SetDevice(device), "taking GPU " + std::to_string(device));
-  }
+  void Select(int device) { Must(api_->SetDevice(device), "taking GPU " + std::to_string(device)); }
 
   void RefuseOthers(int device) {
     cuda::CardState state;
@@ -368,10 +365,17 @@ class CudaBench : public Bench {
 
   static bool ElementOf(DType dtype, cuda::Element* element) {
     switch (dtype) {
-      case DType::kBf16: *element = cuda::Element::kBf16; return true;
-      case DType::kFp16: *element = cuda::Element::kFp16; return true;
-      case DType::kFp32: *element = cuda::Element::kFp32; return true;
-      default: return false;
+      case DType::kBf16:
+        *element = cuda::Element::kBf16;
+        return true;
+      case DType::kFp16:
+        *element = cuda::Element::kFp16;
+        return true;
+      case DType::kFp32:
+        *element = cuda::Element::kFp32;
+        return true;
+      default:
+        return false;
     }
   }
 

@@ -13,11 +13,11 @@ class Api;
 }
 
 struct CudaBenchOptions {
-  int device = 0;             // that is measured; collectives take the first ones
-  std::uint64_t seed = 1;     // of the operands' values
-  bool beside_others = false; // also where another process computes on the GPU
-  std::string libraries;      // folder of NVIDIA's libraries, before all others
-  double timeout_s = 60;      // of one batch of calls: beyond, the GPU hangs
+  int device = 0;              // that is measured; collectives take the first ones
+  std::uint64_t seed = 1;      // of the operands' values
+  bool beside_others = false;  // also where another process computes on the GPU
+  std::string libraries;       // folder of NVIDIA's libraries, before all others
+  double timeout_s = 60;       // of one batch of calls: beyond, the GPU hangs
 };
 
 // The GPUs of this machine. Errors, now or while it measures:

@@ -38,12 +38,21 @@ GemmLayout LayoutOf(GemmRole role, std::int64_t m, std::int64_t n, std::int64_t 
 
 bool NumbersOf(DType dtype, Numbers* numbers) {
   switch (dtype) {
-    case DType::kBf16: *numbers = Numbers::kBf16; return true;
-    case DType::kFp16: *numbers = Numbers::kFp16; return true;
-    case DType::kFp32: *numbers = Numbers::kFp32; return true;
-    case DType::kFp8: *numbers = Numbers::kFp8; return true;
+    case DType::kBf16:
+      *numbers = Numbers::kBf16;
+      return true;
+    case DType::kFp16:
+      *numbers = Numbers::kFp16;
+      return true;
+    case DType::kFp32:
+      *numbers = Numbers::kFp32;
+      return true;
+    case DType::kFp8:
+      *numbers = Numbers::kFp8;
+      return true;
     case DType::kFp8Block:
-    case DType::kNvfp4: return false;
+    case DType::kNvfp4:
+      return false;
   }
   return false;
 }

@@ -225,9 +225,9 @@ int SoftmaxForward(const void* scores, void* probabilities, float* stats, std::s
   const unsigned blocks = static_cast<unsigned>(rows < 1 ? 1 : rows > 1048576 ? 1048576 : rows);
   auto* s = static_cast<cudaStream_t>(stream);
   if (bf16) {
-    SoftmaxForwardKernel<<<blocks, kThreads, 0, s>>>(
-        static_cast<const __nv_bfloat16*>(scores), static_cast<__nv_bfloat16*>(probabilities),
-        stats, rows, columns, row_period, causal);
+    SoftmaxForwardKernel<<<blocks, kThreads, 0, s>>>(static_cast<const __nv_bfloat16*>(scores),
+                                                     static_cast<__nv_bfloat16*>(probabilities),
+                                                     stats, rows, columns, row_period, causal);
   } else {
     SoftmaxForwardKernel<<<blocks, kThreads, 0, s>>>(static_cast<const __half*>(scores),
                                                      static_cast<__half*>(probabilities), stats,
@@ -236,8 +236,8 @@ int SoftmaxForward(const void* scores, void* probabilities, float* stats, std::s
   return static_cast<int>(cudaGetLastError());
 }
 
-int SoftmaxBackward(const void* probabilities, const void* gradient, void* result,
-                    std::size_t rows, int columns, float scale, bool bf16, void* stream) {
+int SoftmaxBackward(const void* probabilities, const void* gradient, void* result, std::size_t rows,
+                    int columns, float scale, bool bf16, void* stream) {
   const unsigned blocks = static_cast<unsigned>(rows < 1 ? 1 : rows > 1048576 ? 1048576 : rows);
   auto* s = static_cast<cudaStream_t>(stream);
   if (bf16) {
@@ -297,9 +297,9 @@ int Compare(const void* a, const void* b, std::size_t elements, int numbers, dou
 
 int Hash(const void* memory, std::size_t bytes, std::uint64_t* hash, void* stream) {
   const std::size_t n = bytes / 4;
-  HashKernel<<<Blocks(n) > 1024 ? 1024 : Blocks(n), kThreads, 0,
-               static_cast<cudaStream_t>(stream)>>>(static_cast<const std::uint32_t*>(memory), n,
-                                                    reinterpret_cast<unsigned long long*>(hash));
+  HashKernel < < <Blocks(n)> 1024 ? 1024 : Blocks(n), kThreads, 0,
+      static_cast<cudaStream_t>(stream) >>> (static_cast<const std::uint32_t*>(memory), n,
+                                             reinterpret_cast<unsigned long long*>(hash));
   return static_cast<int>(cudaGetLastError());
 }
 

@@ -11,8 +11,8 @@ int FillNormal(void* memory, std::size_t elements, int numbers, std::uint64_t se
 int ReadWrite(const void* from, void* to, std::size_t bytes, void* stream);
 int SoftmaxForward(const void* scores, void* probabilities, float* stats, std::size_t rows,
                    int columns, int row_period, bool causal, bool bf16, void* stream);
-int SoftmaxBackward(const void* probabilities, const void* gradient, void* result,
-                    std::size_t rows, int columns, float scale, bool bf16, void* stream);
+int SoftmaxBackward(const void* probabilities, const void* gradient, void* result, std::size_t rows,
+                    int columns, float scale, bool bf16, void* stream);
 int Empty(void* stream);
 int StampTime(void* device_time, void* stream);
 int Delay(const void* device_time, std::uint64_t not_before_ns, std::uint64_t for_ns, void* stream);

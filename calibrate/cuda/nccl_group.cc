@@ -29,9 +29,9 @@ void Settle(Api* api, Comm comm, const std::string& doing, double timeout_s,
     const bool told = stopped && stopped();
     if (told || waited > timeout_s) {
       api->Abandon();  // whoever owns communicators aborts them
-      ThrowInput(948, doing + (told ? ": given up, because another rank has stopped"
-                                    : ": NCCL has not answered for " + std::to_string(timeout_s) +
-                                          " s"),
+      ThrowInput(948,
+                 doing + (told ? ": given up, because another rank has stopped"
+                               : ": NCCL has not answered for " + std::to_string(timeout_s) + " s"),
                  "NCCL_DEBUG=INFO tells which rank is missing");
     }
     if (polls > 1000) std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -42,8 +42,8 @@ CollectiveSizes SizesOf(CollectiveKind kind, int ranks, double bytes, Element el
   CollectiveSizes sizes;
   const double size = BytesOf(element);
   const double elements = std::max(1.0, std::ceil(bytes / size));
-  const bool shared = kind == CollectiveKind::kAllGather || kind == CollectiveKind::kReduceScatter ||
-                      kind == CollectiveKind::kAllToAll;
+  const bool shared = kind == CollectiveKind::kAllGather ||
+                      kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kAllToAll;
   const double each = shared ? std::ceil(elements / ranks) : elements;
   sizes.count = static_cast<std::size_t>(each);
   sizes.buffer = static_cast<std::size_t>(each * size * (shared ? ranks : 1));

@@ -101,7 +101,7 @@ std::vector<GemmLayout> UnfusedAttention::Layouts(std::int64_t heads) const {
   const Numbers numbers = shape_.bf16 ? Numbers::kBf16 : Numbers::kFp16;
   const std::int64_t q = rows_, kv = shape_.kv_len, d = shape_.head_dim;
   std::vector<GemmLayout> layouts = {
-      aurum::cuda::LayoutOf(GemmRole::kForward, q, kv, d, heads, numbers),        // S, dP
+      aurum::cuda::LayoutOf(GemmRole::kForward, q, kv, d, heads, numbers),         // S, dP
       aurum::cuda::LayoutOf(GemmRole::kInputGradient, q, d, kv, heads, numbers)};  // O, dQ
   if (shape_.backward) {
     layouts.push_back(
@@ -112,8 +112,7 @@ std::vector<GemmLayout> UnfusedAttention::Layouts(std::int64_t heads) const {
 
 void UnfusedAttention::Enqueue(const SdpaBuffers& b,
                                const std::map<std::int64_t, Products>& products, void* scratch,
-                               void* workspace, std::size_t workspace_bytes,
-                               Stream stream) const {
+                               void* workspace, std::size_t workspace_bytes, Stream stream) const {
   const double scale = 1 / std::sqrt(static_cast<double>(shape_.head_dim));
   const double q_bytes = 2.0 * static_cast<double>(rows_ * shape_.head_dim);
   const double kv_bytes = 2.0 * static_cast<double>(shape_.kv_len * shape_.head_dim);
@@ -254,8 +253,8 @@ std::shared_ptr<TunedGemm> Primitives::Tuned(const GemmLayout& layout) {
   void* workspace = WorkspaceOf(setup_.get(), workspace_bytes_);
   const auto run = [&](int algorithm) {
     return api_->GemmRun(gemm, algorithm, 1, in.Take(layout.a_bytes()), in.Take(layout.b_bytes()),
-                         Out().Take(layout.c_bytes()), unit_scale_.get(), workspace,
-                         kGemmWorkspace, setup_.get());
+                         Out().Take(layout.c_bytes()), unit_scale_.get(), workspace, kGemmWorkspace,
+                         setup_.get());
   };
   double best = 0;
   Result last;
@@ -343,9 +342,10 @@ void Primitives::SelfCheckGemm() {
     Drain(setup_.get(), "a check of products");
     // Sums within ±256 have no more than 8 bits: exact in bf16, whose truncation above is then none.
     if (got != expected) {
-      ThrowInput(949, "products of the role " + GemmRoleName(role) + " come out wrong on " +
-                          properties_.name,
-                 "a driver and a cuBLAS that belong together; times of wrong results are not kept");
+      ThrowInput(
+          949,
+          "products of the role " + GemmRoleName(role) + " come out wrong on " + properties_.name,
+          "a driver and a cuBLAS that belong together; times of wrong results are not kept");
     }
   }
 }
@@ -408,8 +408,8 @@ bool Primitives::FusedWorks(const SdpaShape& asked) {
     if (backward) p.d_key = p.d_value = Tuned(layouts[2]);
     if (!p.scores || !p.output || (backward && !p.d_key)) return false;
     Memory scratch = memory(attention.ScratchBytes());
-    attention.Enqueue(buffers, products, scratch.get(),
-                      WorkspaceOf(setup_.get(), workspace_bytes_), kGemmWorkspace, setup_.get());
+    attention.Enqueue(buffers, products, scratch.get(), WorkspaceOf(setup_.get(), workspace_bytes_),
+                      kGemmWorkspace, setup_.get());
     Drain(setup_.get(), "a check of attention");
     return true;
   };
@@ -457,8 +457,7 @@ bool Primitives::FusedWorks(const SdpaShape& asked) {
   for (const Pair& pair : pairs) {
     std::array<double, 3> sums{};
     Check(api_,
-          api_->Copy(CopyDirection::kToDevice, sums_.get(), sums.data(), sizeof sums,
-                     setup_.get()),
+          api_->Copy(CopyDirection::kToDevice, sums_.get(), sums.data(), sizeof sums, setup_.get()),
           "a check of attention");
     Check(api_,
           api_->Compare(pair.theirs->get(), pair.mine->get(),
@@ -592,7 +591,9 @@ bool Primitives::Prepare(const Kernel& kernel) {
       p->runs = true;
       break;
     }
-    case KernelKind::kHost: p->runs = true; break;
+    case KernelKind::kHost:
+      p->runs = true;
+      break;
   }
   Drain(setup_.get(), "preparing " + Describe(kernel));
   const bool runs = p->runs;
@@ -614,9 +615,9 @@ void Primitives::Enqueue(const Kernel& kernel, Stream stream) {
       void* a = in.Take(l.a_bytes());
       void* b = in.Take(l.b_bytes());
       Check(api_,
-            api_->GemmRun(p->gemm->gemm.get(), p->gemm->algorithm, 1, a, b,
-                          Out().Take(l.c_bytes()), unit_scale_.get(),
-                          WorkspaceOf(stream, workspace_bytes_), kGemmWorkspace, stream),
+            api_->GemmRun(p->gemm->gemm.get(), p->gemm->algorithm, 1, a, b, Out().Take(l.c_bytes()),
+                          unit_scale_.get(), WorkspaceOf(stream, workspace_bytes_), kGemmWorkspace,
+                          stream),
             Describe(kernel));
       return;
     }
@@ -652,8 +653,7 @@ void Primitives::Enqueue(const Kernel& kernel, Stream stream) {
     }
     case KernelKind::kMemory:
       Check(api_,
-            api_->ReadWrite(In(Numbers::kBf16).Take(kernel.bytes / 2),
-                            Out().Take(kernel.bytes / 2),
+            api_->ReadWrite(In(Numbers::kBf16).Take(kernel.bytes / 2), Out().Take(kernel.bytes / 2),
                             static_cast<std::size_t>(std::ceil(kernel.bytes / 2)), stream),
             Describe(kernel));
       return;
@@ -668,8 +668,8 @@ std::vector<std::pair<std::string, std::string>> Primitives::Methods() const {
   std::string attention;
   if (fused_used_) attention = "cuDNN, checked against products and a softmax";
   if (unfused_used_) {
-    attention += (attention.empty() ? "" : "; in part ") +
-                 ("products and a softmax: " + unfused_reason_);
+    attention +=
+        (attention.empty() ? "" : "; in part ") + ("products and a softmax: " + unfused_reason_);
   }
   if (!attention.empty()) methods.emplace_back("attention", attention);
   if (!gemms_.empty()) {

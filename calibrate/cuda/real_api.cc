@@ -78,8 +78,8 @@ Loaded Load(const std::vector<std::string>& folders, const std::vector<std::stri
 
 template <typename F>
 bool Find(const Loaded& library, const char* name, F* function) {
-  *function = library.handle == nullptr ? nullptr
-                                        : reinterpret_cast<F>(dlsym(library.handle, name));
+  *function =
+      library.handle == nullptr ? nullptr : reinterpret_cast<F>(dlsym(library.handle, name));
   return *function != nullptr;
 }
 
@@ -127,14 +127,29 @@ Result BlasResult(cublasStatus_t status) {
   if (status == CUBLAS_STATUS_SUCCESS) return {};
   const char* text = "unknown";
   switch (status) {
-    case CUBLAS_STATUS_NOT_INITIALIZED: text = "not initialised"; break;
-    case CUBLAS_STATUS_ALLOC_FAILED: text = "allocation failed"; break;
-    case CUBLAS_STATUS_INVALID_VALUE: text = "invalid value"; break;
-    case CUBLAS_STATUS_ARCH_MISMATCH: text = "not on this GPU"; break;
-    case CUBLAS_STATUS_EXECUTION_FAILED: text = "execution failed"; break;
-    case CUBLAS_STATUS_INTERNAL_ERROR: text = "internal error"; break;
-    case CUBLAS_STATUS_NOT_SUPPORTED: text = "not supported"; break;
-    default: break;
+    case CUBLAS_STATUS_NOT_INITIALIZED:
+      text = "not initialised";
+      break;
+    case CUBLAS_STATUS_ALLOC_FAILED:
+      text = "allocation failed";
+      break;
+    case CUBLAS_STATUS_INVALID_VALUE:
+      text = "invalid value";
+      break;
+    case CUBLAS_STATUS_ARCH_MISMATCH:
+      text = "not on this GPU";
+      break;
+    case CUBLAS_STATUS_EXECUTION_FAILED:
+      text = "execution failed";
+      break;
+    case CUBLAS_STATUS_INTERNAL_ERROR:
+      text = "internal error";
+      break;
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+      text = "not supported";
+      break;
+    default:
+      break;
   }
   return {static_cast<int>(status), Library::kCublas, text};
 }
@@ -157,10 +172,14 @@ struct RealGemm {
 
 cudaDataType_t TypeOf(Numbers numbers) {
   switch (numbers) {
-    case Numbers::kBf16: return CUDA_R_16BF;
-    case Numbers::kFp16: return CUDA_R_16F;
-    case Numbers::kFp32: return CUDA_R_32F;
-    case Numbers::kFp8: return CUDA_R_8F_E4M3;
+    case Numbers::kBf16:
+      return CUDA_R_16BF;
+    case Numbers::kFp16:
+      return CUDA_R_16F;
+    case Numbers::kFp32:
+      return CUDA_R_32F;
+    case Numbers::kFp8:
+      return CUDA_R_8F_E4M3;
   }
   return CUDA_R_16BF;
 }
@@ -209,10 +228,14 @@ struct Nccl {
 
 ncclDataType_t TypeOf(Element element) {
   switch (element) {
-    case Element::kBf16: return ncclBfloat16;
-    case Element::kFp16: return ncclFloat16;
-    case Element::kFp32: return ncclFloat32;
-    case Element::kByte: return ncclUint8;
+    case Element::kBf16:
+      return ncclBfloat16;
+    case Element::kFp16:
+      return ncclFloat16;
+    case Element::kFp32:
+      return ncclFloat32;
+    case Element::kByte:
+      return ncclUint8;
   }
   return ncclUint8;
 }
@@ -301,11 +324,16 @@ class RealApi : public Api {
   }
   std::string Missing(Library library) override {
     switch (library) {
-      case Library::kCuda: return "";
-      case Library::kCublas: return BlasLoaded() ? "" : blas_.library.missing;
-      case Library::kCudnn: return CudnnLoaded() ? "" : cudnn_library_.missing;
-      case Library::kNccl: return NcclLoaded() ? "" : nccl_.library.missing;
-      case Library::kNvml: return NvmlLoaded() ? "" : nvml_.library.missing;
+      case Library::kCuda:
+        return "";
+      case Library::kCublas:
+        return BlasLoaded() ? "" : blas_.library.missing;
+      case Library::kCudnn:
+        return CudnnLoaded() ? "" : cudnn_library_.missing;
+      case Library::kNccl:
+        return NcclLoaded() ? "" : nccl_.library.missing;
+      case Library::kNvml:
+        return NvmlLoaded() ? "" : nvml_.library.missing;
     }
     return "";
   }
@@ -397,8 +425,8 @@ class RealApi : public Api {
   void StreamDestroy(Stream stream) override { cudaStreamDestroy(S(stream)); }
   Result EventCreate(bool timing, Event* event) override {
     cudaEvent_t made = nullptr;
-    const Result r = Cuda(
-        cudaEventCreateWithFlags(&made, timing ? cudaEventDefault : cudaEventDisableTiming));
+    const Result r =
+        Cuda(cudaEventCreateWithFlags(&made, timing ? cudaEventDefault : cudaEventDisableTiming));
     *event = made;
     return r;
   }
@@ -472,8 +500,7 @@ class RealApi : public Api {
   Result StampTime(void* device_time, Stream stream) override {
     return Cuda(kernels::StampTime(device_time, stream));
   }
-  Result Delay(const void* device_time, double not_before_s, double for_s,
-               Stream stream) override {
+  Result Delay(const void* device_time, double not_before_s, double for_s, Stream stream) override {
     const auto ns = [](double seconds) {
       return static_cast<std::uint64_t>(std::clamp(seconds, 0.0, 10.0) * 1e9);
     };
@@ -540,7 +567,8 @@ class RealApi : public Api {
       r = BlasResult(blas_.heuristic(handle, made->desc, made->a, made->b, made->c, made->c,
                                      preference, most, made->algorithms.data(), &found));
       made->algorithms.resize(static_cast<std::size_t>(r.ok() ? found : 0));
-      std::erase_if(made->algorithms, [](const auto& a) { return a.state != CUBLAS_STATUS_SUCCESS; });
+      std::erase_if(made->algorithms,
+                    [](const auto& a) { return a.state != CUBLAS_STATUS_SUCCESS; });
       if (r.ok() && made->algorithms.empty()) {
         r = BlasResult(CUBLAS_STATUS_NOT_SUPPORTED);
       }
@@ -568,10 +596,10 @@ class RealApi : public Api {
     }
     const auto scale = static_cast<float>(alpha);
     const float zero = 0;
-    return BlasResult(blas_.matmul(
-        product->handle, product->desc, &scale, a, product->a, b, product->b, &zero, c, product->c,
-        c, product->c, &product->algorithms[static_cast<std::size_t>(algorithm)].algo, workspace,
-        workspace_bytes, S(stream)));
+    return BlasResult(blas_.matmul(product->handle, product->desc, &scale, a, product->a, b,
+                                   product->b, &zero, c, product->c, c, product->c,
+                                   &product->algorithms[static_cast<std::size_t>(algorithm)].algo,
+                                   workspace, workspace_bytes, S(stream)));
   }
   void GemmDestroy(Gemm gemm) override { delete static_cast<RealGemm*>(gemm); }
 
@@ -632,10 +660,10 @@ class RealApi : public Api {
                    Stream stream) override {
     return NcclResult(nccl_.all_gather(from, to, sent, TypeOf(element), C(comm), S(stream)));
   }
-  Result ReduceScatter(const void* from, void* to, std::size_t received, Element element,
-                       Comm comm, Stream stream) override {
-    return NcclResult(nccl_.reduce_scatter(from, to, received, TypeOf(element), ncclSum, C(comm),
-                                           S(stream)));
+  Result ReduceScatter(const void* from, void* to, std::size_t received, Element element, Comm comm,
+                       Stream stream) override {
+    return NcclResult(
+        nccl_.reduce_scatter(from, to, received, TypeOf(element), ncclSum, C(comm), S(stream)));
   }
   Result Broadcast(void* data, std::size_t count, Element element, int root, Comm comm,
                    Stream stream) override {

@@ -78,15 +78,17 @@ class CudaBackend : public RankBackend {
     const bool lone = job_.lone_rank >= 0;
     device_ = lone ? static_cast<int>(OptionNumber(job_.options, "device", 0)) : mine.rank;
     if (device_ < 0 || device_ >= devices) {
-      ThrowInput(940, "rank " + std::to_string(mine.rank) + " wants GPU " +
-                          std::to_string(device_) + ", and there are " + std::to_string(devices),
+      ThrowInput(940,
+                 "rank " + std::to_string(mine.rank) + " wants GPU " + std::to_string(device_) +
+                     ", and there are " + std::to_string(devices),
                  "--rank 0 executes one rank alone, the others modelled", ExitCode::kNoHardware);
     }
     cuda::CardState card;
     if (lone && OptionNumber(job_.options, "force", 0) == 0 &&
         api_->CardFacts(device_, &card).ok() && !card.processes.empty()) {
-      ThrowInput(942, "GPU " + std::to_string(device_) + " is in use by process " +
-                          std::to_string(card.processes.front()),
+      ThrowInput(942,
+                 "GPU " + std::to_string(device_) + " is in use by process " +
+                     std::to_string(card.processes.front()),
                  "wait for it, choose GPUs with CUDA_VISIBLE_DEVICES, or --force",
                  ExitCode::kNoHardware);
     }
@@ -98,7 +100,9 @@ class CudaBackend : public RankBackend {
     bool others = false;
     for (const RankOp& op : mine.ops) {
       switch (op.kind) {
-        case RankOpKind::kCompute: PrepareKernels(op); break;
+        case RankOpKind::kCompute:
+          PrepareKernels(op);
+          break;
         case RankOpKind::kCollective:
           message = std::max(message, op.bytes + 4096);
           others = true;
@@ -108,8 +112,11 @@ class CudaBackend : public RankBackend {
           message = std::max(message, op.bytes);
           others = true;
           break;
-        case RankOpKind::kHostTransfer: copied = std::max(copied, op.bytes); break;
-        case RankOpKind::kDelay: break;
+        case RankOpKind::kHostTransfer:
+          copied = std::max(copied, op.bytes);
+          break;
+        case RankOpKind::kDelay:
+          break;
       }
     }
     if (message > 0) primitives_->ReserveMessages(2 * message + 4096);
@@ -187,10 +194,16 @@ class CudaBackend : public RankBackend {
           }
         }
         break;
-      case RankOpKind::kCollective: Collective(op, stream); break;
+      case RankOpKind::kCollective:
+        Collective(op, stream);
+        break;
       case RankOpKind::kSend:
-      case RankOpKind::kReceive: Message(op, stream); break;
-      case RankOpKind::kHostTransfer: HostTransfer(op, stream); break;
+      case RankOpKind::kReceive:
+        Message(op, stream);
+        break;
+      case RankOpKind::kHostTransfer:
+        HostTransfer(op, stream);
+        break;
       case RankOpKind::kDelay:
         Must(api_->Delay(step_time_.get(), op.not_before_s, op.modelled_s, stream), "a delay");
         break;
@@ -217,9 +230,10 @@ class CudaBackend : public RankBackend {
     }
     failure_ = {};
     try {
-      WaitFor(api_.get(), end_.get(), kStepTimeout,
-              "step " + std::to_string(step_) + " of rank " + std::to_string(mine_->rank),
-              [](void* self) { return static_cast<CudaBackend*>(self)->GiveUp(); }, this);
+      WaitFor(
+          api_.get(), end_.get(), kStepTimeout,
+          "step " + std::to_string(step_) + " of rank " + std::to_string(mine_->rank),
+          [](void* self) { return static_cast<CudaBackend*>(self)->GiveUp(); }, this);
     } catch (const InputError&) {
       if (groups_) communicators_.Abort(api_.get());
       if (!failure_.ok()) cuda::Check(api_.get(), failure_, Where("a step"));
@@ -313,9 +327,10 @@ class CudaBackend : public RankBackend {
       }
       const Kernel whole = RoundedUp(kernel);
       if (!primitives_->Prepare(whole)) {
-        ThrowInput(945, Where("no kernel on " + primitives_->properties().name + " for " +
-                              Describe(whole)),
-                   "another precision in the scenario");
+        ThrowInput(
+            945,
+            Where("no kernel on " + primitives_->properties().name + " for " + Describe(whole)),
+            "another precision in the scenario");
       }
     }
   }
@@ -323,8 +338,8 @@ class CudaBackend : public RankBackend {
   void Collective(const RankOp& op, cuda::Stream stream) {
     const std::vector<int>& ranks = mine_->groups[op.group].ranks;
     const cuda::Comm comm = communicators_.At({ranks, -1});
-    const auto place = static_cast<int>(std::find(ranks.begin(), ranks.end(), mine_->rank) -
-                                        ranks.begin());
+    const auto place =
+        static_cast<int>(std::find(ranks.begin(), ranks.end(), mine_->rank) - ranks.begin());
     const auto times = std::max<std::int64_t>(1, std::llround(op.times));
     for (std::int64_t t = 0; t < times; ++t) {
       Must(EnqueueCollective(api_.get(), op.collective, place, static_cast<int>(ranks.size()),
@@ -410,8 +425,9 @@ class CudaBackend : public RankBackend {
 
   void Wait(const char* doing) {
     Must(api_->EventRecord(end_.get(), main_.get()), doing);
-    WaitFor(api_.get(), end_.get(), kStepTimeout, Where(doing),
-            [](void* self) { return static_cast<CudaBackend*>(self)->GiveUp(); }, this);
+    WaitFor(
+        api_.get(), end_.get(), kStepTimeout, Where(doing),
+        [](void* self) { return static_cast<CudaBackend*>(self)->GiveUp(); }, this);
   }
 
   // Every group sums what its members bring, and all of them get the same bits.
@@ -428,9 +444,9 @@ class CudaBackend : public RankBackend {
       Memory data(api_.get(), MemoryPlace::kDevice, kCheckBytes, "a check of sums");
       std::vector<float> values(1024, static_cast<float>(place + 1));
       const std::size_t bytes = values.size() * sizeof(float);
-      Must(api_->Copy(cuda::CopyDirection::kToDevice, data.get(), values.data(), bytes,
-                      main_.get()),
-           "a check of sums");
+      Must(
+          api_->Copy(cuda::CopyDirection::kToDevice, data.get(), values.data(), bytes, main_.get()),
+          "a check of sums");
       Reduce(data.get(), values.size(), cuda::Element::kFp32, comm);
       Must(api_->Copy(cuda::CopyDirection::kToHost, values.data(), data.get(), bytes, main_.get()),
            "a check of sums");
@@ -452,9 +468,9 @@ class CudaBackend : public RankBackend {
       Must(api_->Copy(cuda::CopyDirection::kToDevice, hash.get(), hashes.data(), hash.size(),
                       main_.get()),
            "a check of replicas");
-      Must(api_->Hash(data.get(), kCheckBytes, static_cast<std::uint64_t*>(hash.get()),
-                      main_.get()),
-           "a check of replicas");
+      Must(
+          api_->Hash(data.get(), kCheckBytes, static_cast<std::uint64_t*>(hash.get()), main_.get()),
+          "a check of replicas");
       const cuda::Result gathered = api_->AllGather(hash.get(), all.get(), hash.size(),
                                                     cuda::Element::kByte, comm, main_.get());
       if (gathered.code != cuda::kInProgress) Must(gathered, "a check of replicas");
