@@ -18,9 +18,6 @@
 namespace aurum {
 namespace {
 
-volatile std::sig_atomic_t g_stop = 0;
-void OnInterrupt(int) { g_stop = 1; }
-
 std::string Now() {
   std::time_t now = std::time(nullptr);
   // Equal inputs give equal bytes where somebody asks for it.

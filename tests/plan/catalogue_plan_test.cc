@@ -83,7 +83,7 @@ TEST_CASE("books balance for every model under every schedule and placement") {
       all.insert(all.end(), inputs.begin(), inputs.end());
       all.insert(all.end(), changes.begin(), changes.end());
       const JsonDocument document = Document(name, "16xh100-ndr", all);
-      const Refusal refusal = RefusalOf(document);
+      const RefusedPlan refusal = RefusalOf(document);
       if (refusal.diagnostic.code != 0) {
         ++refused;
         CHECK(!refusal.diagnostic.help.empty());

@@ -299,7 +299,7 @@ TEST_CASE("an impossible plan names the rule, the place and a remedy") {
   };
   for (const Impossible& broken : cases) {
     CAPTURE(broken.what);
-    const Refusal refused = RefusalOf(Document(broken.model, broken.cluster, broken.changes));
+    const RefusedPlan refused = RefusalOf(Document(broken.model, broken.cluster, broken.changes));
     const Diagnostic& d = refused.diagnostic;
     CHECK(d.code == broken.code);
     CHECK(d.where.pointer == broken.pointer);
@@ -311,7 +311,7 @@ TEST_CASE("an impossible plan names the rule, the place and a remedy") {
 }
 
 TEST_CASE("a loss kernel that the stack does not have is invalid, not infeasible") {
-  const Refusal refused = RefusalOf(Document(kLayers8, "8xh100-hgx", {"plan.loss=sparse"}));
+  const RefusedPlan refused = RefusalOf(Document(kLayers8, "8xh100-hgx", {"plan.loss=sparse"}));
   CHECK(refused.diagnostic.code == 386);
   CHECK(refused.exit_code == ExitCode::kInvalidInput);
   CHECK(refused.diagnostic.where.pointer == "/plan/loss");
@@ -319,7 +319,7 @@ TEST_CASE("a loss kernel that the stack does not have is invalid, not infeasible
 }
 
 TEST_CASE("samples that differ have no traffic") {
-  const Refusal refused = RefusalOf(Shipped("qwen2-vl-7b-samples-8xa100"), Level::kFlow);
+  const RefusedPlan refused = RefusalOf(Shipped("qwen2-vl-7b-samples-8xa100"), Level::kFlow);
   CHECK(refused.diagnostic.code == 387);
   CHECK(refused.exit_code == ExitCode::kInfeasible);
   CHECK(refused.diagnostic.help.find("--level analytic") == 0);

@@ -26,7 +26,7 @@ TEST_CASE("a plan is simulated to its end, or refused with a number, a place and
   for (std::uint64_t number = 0; number < kPlans; ++number) {
     CAPTURE(number);
     const JsonDocument document = RandomPlan(number).Make();
-    const Refusal refused = RefusalOf(document);
+    const RefusedPlan refused = RefusalOf(document);
     if (refused.diagnostic.code == 0) {
       const Evaluation e = EvaluateDocument(document);
       ++simulated;

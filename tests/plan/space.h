@@ -29,11 +29,11 @@ inline const char* const kOneImage =
     R"(workload.images=[{"width": 448, "height": 448, "count": 1}])";
 
 // How a document is refused; code 0: it is not.
-struct Refusal {
+struct RefusedPlan {
   Diagnostic diagnostic;
   ExitCode exit_code = ExitCode::kOk;
 };
-inline Refusal RefusalOf(const JsonDocument& document, Level level = Level::kAnalytic) {
+inline RefusedPlan RefusalOf(const JsonDocument& document, Level level = Level::kAnalytic) {
   try {
     EvaluateDocument(document, level);
   } catch (const InputError& error) {
