@@ -8,12 +8,14 @@
 #include <exception>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "cli/commands.h"
 #include "cli/io.h"
 #include "cli/version.h"
+#include "real/cuda/cuda_backend.h"
 
 namespace aurum {
 namespace {
@@ -394,16 +396,16 @@ int Main(int argc, char** argv) {
     Diagnostic d;
     d.code = 1;
     d.message = measured_run.empty() ? "--set, --profile and --epsilon are of --measured"
-                        : "--show is of --published";
+                                     : "--show is of --published";
     d.help = "aurum validate --help shows what belongs together";
     PrintDiagnostic(options, d);
     return static_cast<int>(ExitCode::kUsage);
   }
 
   try {
-    RefuseOwnInput(
-        options, inputs,
-        {scenario, measured_run, file, loads, cluster, published.records, published.encoders, expect.measured});
+    RefuseOwnInput(options, inputs,
+                   {scenario, measured_run, file, loads, cluster, published.records,
+                    published.encoders, expect.measured});
     if (!std::filesystem::is_directory(options.data_root + "/models/catalogue")) {
       ThrowInput(206, "no catalogues under '" + options.data_root + "'",
                  "set AURUM_DATA to the folder that holds models/, topologies/ and calibrate/, or "
@@ -435,8 +437,8 @@ int Main(int argc, char** argv) {
       if (tolerance_option->count() > 0) published.tolerance = tolerance;
       code = measured_run.empty()
                  ? ValidateCommand(options, published)
-                 : ValidateRunCommand(options,
-                                      {scenario, measured_run, published.html, published.tolerance});
+                 : ValidateRunCommand(
+                       options, {scenario, measured_run, published.html, published.tolerance});
     } else if (list->parsed()) {
       code = ListCommand(options, what);
     } else {
@@ -461,6 +463,10 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
+    // Hidden: one rank of a job on GPUs, started by `aurum execute`.
+    if (argc == 4 && std::string_view(argv[1]) == "worker-cuda") {
+      return aurum::CudaWorkerMain(argv[2], std::atoi(argv[3]));
+    }
     return aurum::Main(argc, argv);
   } catch (const std::exception& error) {
     std::fprintf(stderr,

@@ -297,9 +297,9 @@ int Compare(const void* a, const void* b, std::size_t elements, int numbers, dou
 
 int Hash(const void* memory, std::size_t bytes, std::uint64_t* hash, void* stream) {
   const std::size_t n = bytes / 4;
-  HashKernel < < <Blocks(n)> 1024 ? 1024 : Blocks(n), kThreads, 0,
-      static_cast<cudaStream_t>(stream) >>> (static_cast<const std::uint32_t*>(memory), n,
-                                             reinterpret_cast<unsigned long long*>(hash));
+  const unsigned blocks = Blocks(n) > 1024 ? 1024 : Blocks(n);
+  HashKernel<<<blocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+      static_cast<const std::uint32_t*>(memory), n, reinterpret_cast<unsigned long long*>(hash));
   return static_cast<int>(cudaGetLastError());
 }
 

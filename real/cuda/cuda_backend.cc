@@ -528,7 +528,7 @@ std::unique_ptr<RankBackend> MakeCudaBackend(const Job& job, const Rendezvous& r
 }
 
 std::unique_ptr<RankBackend> MakeCudaBackend(const Job& job, const Rendezvous& rendezvous) {
-#ifdef AURUM_WITH_CUDA
+#ifdef AURUM_CUDA_BACKEND
   // Streams share eight queues to the device otherwise, and wait for each other where the program
   // does not. Read when the device is first used.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
