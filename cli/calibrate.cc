@@ -29,9 +29,9 @@ namespace aurum {
 namespace {
 
 std::atomic<bool> g_interrupted{false};
-[[maybe_unused]] void OnInterrupt(int /*signal*/) { g_interrupted = true; }
+void OnInterrupt(int /*signal*/) { g_interrupted = true; }
 
-[[maybe_unused]] double WallClock() {
+double WallClock() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 

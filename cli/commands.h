@@ -78,7 +78,7 @@ struct CalibrateCommandLine {
   int ranks = 2;                       // cpu
   double budget_s = 240;
   std::uint64_t seed = 1;
-  bool force = false;        // replace the files that are to be written
+  bool force = false;  // replace the files that are to be written; measure a GPU that others use
   std::string measurements;  // the raw samples go there as well; "": nowhere
   std::string name;          // of the profile; "": the file's
 };
