@@ -10,6 +10,7 @@
 #include "cli/version.h"
 #include "models/hf_import.h"
 #include "models/reader.h"
+#include "real/cpu/cpu_launch.h"
 #include "real/device_query.h"
 #include "sim/core/text_file.h"
 #include "sim/cost/profile.h"
@@ -136,8 +137,8 @@ ExitCode ListCommand(const Options& options, const std::string& what) {
 }
 
 ExitCode VersionCommand(const Options& options) {
-  WriteOutput(options, fmt::format("aurum {}\ndevices: {}\ndata: {}\n", kToolVersion,
-                                   AttachedDevices(), options.data_root));
+  WriteOutput(options, fmt::format("aurum {}\ndevices: {}\ncores: {}\ndata: {}\n", kToolVersion,
+                                   AttachedDevices(), DescribeCpuBackend(), options.data_root));
   return ExitCode::kOk;
 }
 
