@@ -320,7 +320,7 @@ double MeanRelativeError(const std::vector<double>& predicted,
   return sum / static_cast<double>(measured.size());
 }
 
-double RoundSignificant(double value, int digits) {
+double RoundDigits(double value, int digits) {
   char text[64];
   const auto end =
       std::to_chars(text, text + sizeof text, value, std::chars_format::scientific, digits - 1).ptr;

@@ -52,6 +52,6 @@ std::vector<double> MinimizeSquares(
 double MeanRelativeError(const std::vector<double>& predicted, const std::vector<double>& measured);
 
 // Rounds to `digits` significant decimal digits, so that a file does not hang on the last bits.
-double RoundSignificant(double value, int digits = 5);
+double RoundDigits(double value, int digits = 5);
 
 }  // namespace aurum
