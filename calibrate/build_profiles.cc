@@ -42,7 +42,7 @@ FitQuality RatioQuality(const std::string& source, Provenance provenance) {
 void AddTypes(const Device& device, const GemmModel& tensor, Profile* profile) {
   GemmModel fp32 = tensor;
   fp32.rate_flops =
-      RoundDigits(tensor.rate_flops * device.peak_fp32_flops / device.facts.peak_bf16_flops);
+      RoundSignificant(tensor.rate_flops * device.peak_fp32_flops / device.facts.peak_bf16_flops);
   fp32.quality =
       RatioQuality("bf16 × ratio of the datasheet's fp32 (CUDA cores, no TF32) and bf16 rates",
                    Provenance::kDatasheet);
@@ -62,7 +62,7 @@ void AddTypes(const Device& device, const GemmModel& tensor, Profile* profile) {
   const auto narrow = [&](DType type, double ratio, const std::string& source) {
     if (ratio == 0) return;
     GemmModel model = tensor;
-    model.rate_flops = RoundDigits(tensor.rate_flops * ratio);
+    model.rate_flops = RoundSignificant(tensor.rate_flops * ratio);
     model.quality = RatioQuality(
         "bf16 × " + Json(ratio).Dump() + "; " + source,
         source.starts_with("assumed") ? Provenance::kAssumed : Provenance::kCalibrated);
@@ -86,7 +86,7 @@ void Describe(const Device& device, Profile* profile) {
   profile->sustained_fp8_factor = device.sustained_fp8_factor;
   profile->sustained_source = device.sustained_source;
   profile->power_limit_w = device.power_limit_w;
-  profile->idle_power_w = RoundDigits(device.power_limit_w * kIdleShare);
+  profile->idle_power_w = RoundSignificant(device.power_limit_w * kIdleShare);
   profile->power_source = kIdle;
   profile->unaligned_factor = device.unaligned_factor;
   profile->unaligned_source = device.unaligned_source;
@@ -139,10 +139,10 @@ void SlowLinks(double ratio, CollectiveEnvelope* envelope) {
   const double extra = (1 / ratio - 1) / envelope->lines.back().bytes_per_s;
   const double before = envelope->lines.back().bytes_per_s;
   for (EnvelopeLine& line : envelope->lines) {
-    line.bytes_per_s = RoundDigits(1 / (1 / line.bytes_per_s + extra));
+    line.bytes_per_s = RoundSignificant(1 / (1 / line.bytes_per_s + extra));
   }
   envelope->busbw_bytes_per_s =
-      RoundDigits(envelope->busbw_bytes_per_s * envelope->lines.back().bytes_per_s / before);
+      RoundSignificant(envelope->busbw_bytes_per_s * envelope->lines.back().bytes_per_s / before);
 }
 
 // The relative's fits with rates and bandwidths scaled by the datasheets' ratios; of the same chip at
@@ -159,15 +159,15 @@ Profile Derive(const Device& device, const Profile& relative) {
     rate = device.rate_ratio;
     source = "profile " + relative.name + " × measured ratio of rates (";
   }
-  std::string ratios = Json(RoundDigits(rate, 4)).Dump();
+  std::string ratios = Json(RoundSignificant(rate, 4)).Dump();
   if (device.rate_ratio > 0) ratios += ": " + device.rate_source;
-  ratios += ") and bandwidths (" + Json(RoundDigits(bandwidth, 4)).Dump() + ")";
+  ratios += ") and bandwidths (" + Json(RoundSignificant(bandwidth, 4)).Dump() + ")";
   if (device.same_chip && device.power_limit_w < relative.power_limit_w) {
     const Profile limited = WithPowerLimit(relative, device.power_limit_w);
     const double share =
         limited.gemm.at(DType::kBf16).rate_flops / relative.gemm.at(DType::kBf16).rate_flops;
     rate *= share;
-    ratios += ", rates × " + Json(RoundDigits(share, 4)).Dump() + " for " +
+    ratios += ", rates × " + Json(RoundSignificant(share, 4)).Dump() + " for " +
               Json(device.power_limit_w).Dump() + " W";
   }
   if (device.measured.rows > 0) {
@@ -180,17 +180,17 @@ Profile Derive(const Device& device, const Profile& relative) {
                                                      : Provenance::kDatasheet;
   profile.gemm.clear();
   GemmModel gemm = relative.gemm.at(DType::kBf16);
-  gemm.rate_flops = RoundDigits(gemm.rate_flops * rate);
-  gemm.bandwidth_bytes_per_s = RoundDigits(gemm.bandwidth_bytes_per_s * bandwidth);
+  gemm.rate_flops = RoundSignificant(gemm.rate_flops * rate);
+  gemm.bandwidth_bytes_per_s = RoundSignificant(gemm.bandwidth_bytes_per_s * bandwidth);
   gemm.quality = RatioQuality(source, profile.provenance);
   AddTypes(device, gemm, &profile);
   for (auto& known : profile.attention.per_head_dim) {
-    known.rate_flops = RoundDigits(known.rate_flops * rate);
+    known.rate_flops = RoundSignificant(known.rate_flops * rate);
   }
   for (double* value :
        {&profile.attention.bandwidth_bytes_per_s, &profile.attention.cache_write_bytes_per_s,
         &profile.decode.bandwidth_bytes_per_s}) {
-    *value = RoundDigits(*value * bandwidth);
+    *value = RoundSignificant(*value * bandwidth);
   }
   profile.attention.quality = RatioQuality(source, profile.provenance);
   profile.decode.quality = RatioQuality(source, profile.provenance);
@@ -200,7 +200,7 @@ Profile Derive(const Device& device, const Profile& relative) {
     SlowLinks(device.link_ratio, &envelope);
     envelope.quality =
         RatioQuality("profile " + relative.name + " with links " +
-                         Json(RoundDigits(device.link_ratio, 4)).Dump() + " times as fast",
+                         Json(RoundSignificant(device.link_ratio, 4)).Dump() + " times as fast",
                      Provenance::kDatasheet);
   }
   return profile;

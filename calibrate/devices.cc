@@ -76,9 +76,9 @@ DeviceFacts Facts(const Sheet& sheet) {
   DeviceFacts facts;
   facts.name = sheet.name;
   facts.memory_bytes = sheet.memory_mib * kMiB;
-  facts.memory_bandwidth_bytes_per_s = RoundDigits(sheet.bandwidth_gb * kGiga);
-  facts.peak_bf16_flops = RoundDigits(sheet.bf16_tflops * kTera);
-  facts.peak_fp8_flops = RoundDigits(sheet.fp8_tflops * kTera);
+  facts.memory_bandwidth_bytes_per_s = RoundSignificant(sheet.bandwidth_gb * kGiga);
+  facts.peak_bf16_flops = RoundSignificant(sheet.bf16_tflops * kTera);
+  facts.peak_fp8_flops = RoundSignificant(sheet.fp8_tflops * kTera);
   facts.sm_count = sheet.sm_count;
   facts.compute_capability = sheet.capability;
   facts.source = std::string(sheet.source) + "; memory as nvidia-smi reports it";

@@ -218,13 +218,13 @@ AttentionModel FitAttention(const std::vector<AttentionRow>& all_rows, int sm_co
     }
   }
   AttentionModel model = FitWithTail(rows, dims, sm_count, options.cache_write);
-  model.t0_s = RoundDigits(model.t0_s);
-  model.bandwidth_bytes_per_s = RoundDigits(model.bandwidth_bytes_per_s);
-  model.tail = RoundDigits(model.tail);
-  model.cache_write_bytes_per_s = RoundDigits(model.cache_write_bytes_per_s);
+  model.t0_s = RoundSignificant(model.t0_s);
+  model.bandwidth_bytes_per_s = RoundSignificant(model.bandwidth_bytes_per_s);
+  model.tail = RoundSignificant(model.tail);
+  model.cache_write_bytes_per_s = RoundSignificant(model.cache_write_bytes_per_s);
   for (auto& known : model.per_head_dim) {
-    known.rate_flops = RoundDigits(known.rate_flops);
-    known.half_length = RoundDigits(known.half_length);
+    known.rate_flops = RoundSignificant(known.rate_flops);
+    known.half_length = RoundSignificant(known.half_length);
   }
   for (const AttentionRow& row : rows) {
     model.length.Add(row.seq_len);
@@ -232,10 +232,10 @@ AttentionModel FitAttention(const std::vector<AttentionRow>& all_rows, int sm_co
   }
   model.quality.points = static_cast<int>(rows.size());
   model.quality.holdout_points = static_cast<int>(rows.size());
-  model.quality.holdout_mape = RoundDigits(sum / static_cast<double>(rows.size()), 4);
+  model.quality.holdout_mape = RoundSignificant(sum / static_cast<double>(rows.size()), 4);
   model.quality.training_size_mape = training_points == 0
                                          ? std::numeric_limits<double>::quiet_NaN()
-                                         : RoundDigits(training_sum / training_points, 4);
+                                         : RoundSignificant(training_sum / training_points, 4);
   model.quality.method = "roofline_per_head_dim";
   model.quality.source = source;
   model.quality.provenance = Provenance::kCalibrated;
@@ -258,15 +258,15 @@ DecodeModel FitDecode(const std::vector<AttentionRow>& all_rows, const std::stri
     }
   }
   DecodeModel model = FitDecodeOnce(rows);
-  model.t0_s = RoundDigits(model.t0_s);
-  model.bandwidth_bytes_per_s = RoundDigits(model.bandwidth_bytes_per_s);
+  model.t0_s = RoundSignificant(model.t0_s);
+  model.bandwidth_bytes_per_s = RoundSignificant(model.bandwidth_bytes_per_s);
   for (const AttentionRow& row : rows) {
     model.length.Add(row.past_len);
     model.calls.Add(row.batch * row.kv_heads);
   }
   model.quality.points = static_cast<int>(rows.size());
   model.quality.holdout_points = static_cast<int>(rows.size());
-  model.quality.holdout_mape = RoundDigits(sum / static_cast<double>(rows.size()), 4);
+  model.quality.holdout_mape = RoundSignificant(sum / static_cast<double>(rows.size()), 4);
   model.quality.training_size_mape = std::numeric_limits<double>::quiet_NaN();
   model.quality.method = "cache_bandwidth";
   model.quality.source = source;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "calibrate/least_squares.h"
+#include "sim/collectives/steps.h"
 
 // NCCL takes, for each size, the fastest of its (algorithm, protocol) pairs, each about latency +
 // bytes/rate. The result is a lower envelope of lines, concave: latency rises and slope falls from
@@ -107,22 +108,6 @@ std::vector<EnvelopeLine> BestWithLines(const std::vector<SizedTime>& points, in
 
 }  // namespace
 
-double BusFactorOf(CollectiveKind kind, int gpus) {
-  const double share = static_cast<double>(gpus - 1) / gpus;
-  switch (kind) {
-    case CollectiveKind::kAllReduce:
-      return 2 * share;
-    case CollectiveKind::kAllGather:
-    case CollectiveKind::kReduceScatter:
-    case CollectiveKind::kAllToAll:
-      return share;
-    case CollectiveKind::kBroadcast:
-    case CollectiveKind::kSendRecv:
-      return 1;
-  }
-  return 1;
-}
-
 std::vector<EnvelopeLine> FitEnvelope(const std::vector<SizedTime>& points, int most_lines) {
   double loss = 0;
   std::vector<EnvelopeLine> best = BestWithLines(points, 1, &loss);
@@ -151,14 +136,14 @@ std::map<std::pair<CollectiveKind, int>, CollectiveEnvelope> FitCollectives(
     std::vector<SizedTime> held;
     for (std::size_t i = 0; i < points.size(); ++i) (i % 2 == 0 ? kept : held).push_back(points[i]);
     CollectiveEnvelope envelope;
-    envelope.quality.holdout_mape = RoundDigits(EnvelopeLoss(FitEnvelope(kept, 3), held), 4);
+    envelope.quality.holdout_mape = RoundSignificant(EnvelopeLoss(FitEnvelope(kept, 3), held), 4);
     envelope.lines = FitEnvelope(points, 3);
     for (EnvelopeLine& line : envelope.lines) {
-      line.latency_s = RoundDigits(line.latency_s);
-      line.bytes_per_s = RoundDigits(line.bytes_per_s);
+      line.latency_s = RoundSignificant(line.latency_s);
+      line.bytes_per_s = RoundSignificant(line.bytes_per_s);
     }
     envelope.busbw_bytes_per_s =
-        RoundDigits(envelope.lines.back().bytes_per_s * BusFactorOf(key.first, key.second));
+        RoundSignificant(envelope.lines.back().bytes_per_s * BusFactor(key.first, key.second));
     for (const SizedTime& point : points) envelope.bytes.Add(point.bytes);
     envelope.quality.points = static_cast<int>(points.size());
     envelope.quality.holdout_points = static_cast<int>(held.size());

@@ -10,10 +10,6 @@
 
 namespace aurum {
 
-// nccl-tests' factor from algorithm bandwidth (bytes over time) to bus bandwidth: 2(n−1)/n for an
-// all-reduce, (n−1)/n for all-gather, reduce-scatter and all-to-all, 1 for the others.
-double BusFactorOf(CollectiveKind kind, int gpus);
-
 struct SizedTime {
   double bytes = 0;
   double seconds = 0;

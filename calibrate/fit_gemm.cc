@@ -269,9 +269,9 @@ void Round(GemmModel* model) {
   for (double* value : {&model->t0_s, &model->rate_flops, &model->bandwidth_bytes_per_s,
                         &model->k_half, &model->m_half, &model->n_half, &model->wave_alpha,
                         &model->split_overhead_s, &model->settling_slowdown, &model->settling_s}) {
-    *value = RoundDigits(*value);
+    *value = RoundSignificant(*value);
   }
-  for (auto& tile : model->tiles) tile[2] = RoundDigits(tile[2]);
+  for (auto& tile : model->tiles) tile[2] = RoundSignificant(tile[2]);
 }
 
 }  // namespace
@@ -328,10 +328,10 @@ GemmModel ChooseGemm(const std::vector<GemmRow>& all_rows, int sm_count, const s
     FitQuality quality;
     quality.points = static_cast<int>(rows.size());
     quality.holdout_points = static_cast<int>(rows.size());
-    quality.holdout_mape = RoundDigits(sum / static_cast<double>(rows.size()), 4);
+    quality.holdout_mape = RoundSignificant(sum / static_cast<double>(rows.size()), 4);
     quality.training_size_mape = training_points == 0
                                      ? std::numeric_limits<double>::quiet_NaN()
-                                     : RoundDigits(training_sum / training_points, 4);
+                                     : RoundSignificant(training_sum / training_points, 4);
     const double error = training_points == 0 ? quality.holdout_mape : quality.training_size_mape;
     if (error < best_error) {
       best_error = error;

@@ -66,7 +66,7 @@ std::string Number(double value) { return Json(value).Dump(); }
 // Three digits, for people.
 std::string Short(double value) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.12g", RoundDigits(value, 3));
+  std::snprintf(text, sizeof text, "%.12g", RoundSignificant(value, 3));
   return text;
 }
 
@@ -267,7 +267,7 @@ class Fitter {
     for (const auto& [dtype, model] : out().gemm) {
       if (peak == 0) peak = model.rate_flops;
     }
-    out().device.peak_bf16_flops = RoundDigits(peak);
+    out().device.peak_bf16_flops = RoundSignificant(peak);
     out().device.source += (out().device.source.empty() ? "" : "; ") +
                            std::string("peak rate: the fastest product that was measured");
   }
@@ -290,7 +290,7 @@ class Fitter {
     const double forward = factor[GemmRole::kForward];
     double most = 0;
     for (auto& [role, value] : factor) {
-      value = RoundDigits(value / forward);
+      value = RoundSignificant(value / forward);
       most = std::max(most, std::abs(value - 1));
     }
     if (most < kLeastRoleEffect) return;
@@ -412,8 +412,8 @@ class Fitter {
         ++held;
       }
     }
-    model.backward_time_factor = RoundDigits(Median(ratios));
-    const double mape = RoundDigits(error / std::max(held, 1), 4);
+    model.backward_time_factor = RoundSignificant(Median(ratios));
+    const double mape = RoundSignificant(error / std::max(held, 1), 4);
     model.quality.source +=
         "; backward: " + std::to_string(ratios.size()) + " shapes, hold-out error " + Number(mape);
     fit_.parts.push_back(
@@ -509,16 +509,17 @@ class Fitter {
     if (line.seconds_per_byte <= 0) {
       ThrowInput(825, "memory-bound kernels take no longer for more bytes", "measure larger ones");
     }
-    const double bandwidth = RoundDigits(1 / line.seconds_per_byte);
+    const double bandwidth = RoundSignificant(1 / line.seconds_per_byte);
     DeviceFacts& facts = out().device;
     if (facts.memory_bandwidth_bytes_per_s < bandwidth) {
       facts.source += (facts.source.empty() ? "" : "; ") +
                       std::string("memory bandwidth: as measured with memory-bound kernels");
       facts.memory_bandwidth_bytes_per_s = bandwidth;
     }
-    memory_error_ = RoundDigits(error / std::max(held, 1), 4);
-    out().memory_bound_t0_s = RoundDigits(line.t0);
-    out().memory_bound_efficiency = RoundDigits(bandwidth / facts.memory_bandwidth_bytes_per_s);
+    memory_error_ = RoundSignificant(error / std::max(held, 1), 4);
+    out().memory_bound_t0_s = RoundSignificant(line.t0);
+    out().memory_bound_efficiency =
+        RoundSignificant(bandwidth / facts.memory_bandwidth_bytes_per_s);
     out().memory_bound_source = std::to_string(rows.size()) + " calls of " + Short(range.low) +
                                 "…" + Short(range.high) + " bytes, hold-out error " +
                                 Number(memory_error_) + "; " + Source(rows);
@@ -544,7 +545,7 @@ class Fitter {
     if (limit > 0 && limit != out().power_limit_w) {
       out().power_limit_w = limit;
       if (out().idle_power_w <= 0 || out().idle_power_w >= limit) {
-        out().idle_power_w = RoundDigits(limit / 10);
+        out().idle_power_w = RoundSignificant(limit / 10);
       }
       out().power_source = "limit: as the device reports it; idle: assumed to be a tenth of it";
     }
@@ -561,9 +562,9 @@ class Fitter {
     }
     // A clock that rises is a device that was asleep: a step runs at the clock of the end then, but
     // bursts were measured warmed up.
-    out().sustained_factor = std::max(RoundDigits(Median(wide)), 1.0);
+    out().sustained_factor = std::max(RoundSignificant(Median(wide)), 1.0);
     out().sustained_fp8_factor =
-        narrow.empty() ? out().sustained_factor : std::max(RoundDigits(Median(narrow)), 1.0);
+        narrow.empty() ? out().sustained_factor : std::max(RoundSignificant(Median(narrow)), 1.0);
     out().sustained_source = "burn of " + Short(rows.front()->item.burn_s) +
                              " s: the last products over the first; " + Source(rows);
     fit_.parts.push_back({"sustained", "× " + Short(out().sustained_factor),
@@ -584,11 +585,11 @@ class Fitter {
                                                  : FromBase(base_->launch_gap_source);
       return;
     }
-    out().launch_gap_s = RoundDigits(Median(gaps));
+    out().launch_gap_s = RoundSignificant(Median(gaps));
     out().launch_gap_source = "between empty kernels of a stream; " + Source(stream);
     if (!graph_gaps.empty()) {
       out().launch_gap_source +=
-          "; of a captured graph: " + Number(RoundDigits(Median(graph_gaps))) + " s";
+          "; of a captured graph: " + Number(RoundSignificant(Median(graph_gaps))) + " s";
     }
     fit_.parts.push_back({"launch gap", Short(out().launch_gap_s * 1e6) + " µs",
                           static_cast<int>(gaps.size() + graph_gaps.size()), kNaN, kNaN, "",
@@ -662,8 +663,8 @@ class Fitter {
       }
       ExactKernels::Entry entry;
       entry.kernel = ExactKey(joined.item.kernel);
-      entry.seconds = RoundDigits(TypicalSeconds(joined), 7);
-      entry.spread = RoundDigits(SpreadOf(joined), 3);
+      entry.seconds = RoundSignificant(TypicalSeconds(joined), 7);
+      entry.spread = RoundSignificant(SpreadOf(joined), 3);
       entry.samples = static_cast<int>(joined.samples.seconds.size());
       spread += entry.spread;
       entries.push_back(entry);
@@ -722,12 +723,12 @@ class Fitter {
       band = base_->error_band;
       inherited = "profile " + base_->name + ", whose parts are in it: " + base_->error_band_source;
     }
-    p.error_band = std::min(RoundDigits(band, 3), 1.0);
+    p.error_band = std::min(RoundSignificant(band, 3), 1.0);
     p.error_band_source =
         !inherited.empty() ? inherited
         : whose.empty()    ? "no part was held out"
                         : "2.06 × the largest hold-out error of the parts that steps consist of (" +
-                              whose + ", " + Number(RoundDigits(worst, 3)) +
+                              whose + ", " + Number(RoundSignificant(worst, 3)) +
                               "): 90 % of a normal error of that mean, whatever the parts' shares";
     p.description = std::to_string(in_.rows.size()) + " measurements";
     if (in_.device.backend != "import") {

@@ -3,7 +3,6 @@
 #include <Eigen/Dense>
 #include <algorithm>
 #include <cassert>
-#include <charconv>
 #include <cmath>
 #include <numeric>
 
@@ -318,15 +317,6 @@ double MeanRelativeError(const std::vector<double>& predicted,
   double sum = 0;
   for (std::size_t i = 0; i < measured.size(); ++i) sum += std::abs(predicted[i] / measured[i] - 1);
   return sum / static_cast<double>(measured.size());
-}
-
-double RoundDigits(double value, int digits) {
-  char text[64];
-  const auto end =
-      std::to_chars(text, text + sizeof text, value, std::chars_format::scientific, digits - 1).ptr;
-  double rounded = value;
-  std::from_chars(text, end, rounded);
-  return rounded;
 }
 
 }  // namespace aurum

@@ -4,6 +4,8 @@
 #include <functional>
 #include <vector>
 
+#include "sim/core/rounding.h"
+
 namespace aurum {
 
 // A dense matrix of few columns, row by row.
@@ -50,8 +52,5 @@ std::vector<double> MinimizeSquares(
 
 // Mean of |predicted/measured − 1|.
 double MeanRelativeError(const std::vector<double>& predicted, const std::vector<double>& measured);
-
-// Rounds to `digits` significant decimal digits, so that a file does not hang on the last bits.
-double RoundDigits(double value, int digits = 5);
 
 }  // namespace aurum

@@ -19,14 +19,11 @@
 #include "cli/commands.h"
 #include "cli/io.h"
 #include "cli/version.h"
+#include "real/cpu/cpu_launch.h"
+#include "real/supervisor.h"
 #include "sim/core/text_file.h"
 #include "sim/cost/exact.h"
 
-#if __has_include("real/cpu/cpu_launch.h")
-#include "real/cpu/cpu_launch.h"
-#include "real/supervisor.h"
-#define AURUM_HAS_CPU_JOBS
-#endif
 #if defined(AURUM_WITH_CUDA) && __has_include("calibrate/cuda/cuda_bench.h")
 #include "calibrate/cuda/cuda_bench.h"
 #define AURUM_HAS_CUDA_BENCH
@@ -113,11 +110,8 @@ Measurements MeasureCuda([[maybe_unused]] const CalibrateCommandLine& command,
 #endif
 }
 
-Measurements MeasureCpu([[maybe_unused]] const Options& options,
-                        [[maybe_unused]] const CalibrateCommandLine& command,
-                        [[maybe_unused]] const ExactCalls& calls,
-                        [[maybe_unused]] const MeasureHooks& hooks) {
-#ifdef AURUM_HAS_CPU_JOBS
+Measurements MeasureCpu(const Options& options, const CalibrateCommandLine& command,
+                        const ExactCalls& calls, const MeasureHooks& hooks) {
   BenchDevice device;
   device.backend = "cpu";
   device.dtypes = {DType::kFp32};
@@ -136,11 +130,6 @@ Measurements MeasureCpu([[maybe_unused]] const Options& options,
                         [] { return g_interrupted.load(); });
   std::signal(SIGINT, SIG_DFL);
   return ReadMeasurements(ParseJson(text, "the job's measurements"));
-#else
-  ThrowInput(930, "this program was built without Open MPI and OpenBLAS: it cannot measure cores",
-             "install libopenmpi-dev and libopenblas-dev and build again, or `--from` files",
-             ExitCode::kNoHardware);
-#endif
 }
 
 void RefuseOverwriting(const Options& options, const CalibrateCommandLine& command) {

@@ -11,12 +11,24 @@
 #include "cli/commands.h"
 #include "cli/io.h"
 #include "cli/version.h"
-#include "sim/core/text_file.h"
+#include "real/cpu/cpu_launch.h"
 #include "real/execution.h"
+#include "real/supervisor.h"
 #include "real/virtual/virtual_run.h"
+#include "sim/core/text_file.h"
 
 namespace aurum {
 namespace {
+
+volatile std::sig_atomic_t g_stop = 0;
+void OnInterrupt(int) { g_stop = 1; }
+
+Launch LaunchOf(const std::string& backend, int ranks) {
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
+  if (backend == "cpu") return CpuLaunch(self.parent_path().string(), ranks);
+  ThrowInput(900, "the cuda backend is not in this program",
+             "build it where nvcc is; --backend virtual needs no hardware", ExitCode::kNoHardware);
+}
 
 std::string Now() {
   std::time_t now = std::time(nullptr);
@@ -99,8 +111,20 @@ ExitCode ExecuteCommand(const Options& options, const std::string& file,
     base.versions = {{"truth", command.truth.empty() ? plan.scenario.profile->name : command.truth},
                      {"noise", fmt::format("{}", command.noise)}};
   } else {
-    ThrowInput(900, "backend '" + command.backend + "' is not in this program", "--backend virtual",
-               ExitCode::kNoHardware);
+    Job job;
+    job.what = "execute";
+    job.scenario = document.root;
+    job.data_root = options.data_root;
+    job.ranks = plan.Ranks();
+    job.lone_rank = plan.lone_rank;
+    job.steps = command.steps;
+    job.seed = command.seed;
+    const auto before = std::signal(SIGINT, OnInterrupt);
+    runs = RunJob(
+        job, LaunchOf(command.backend, job.ranks),
+        [&](const std::string& line) { Narrate(options, line); }, [] { return g_stop != 0; });
+    std::signal(SIGINT, before);
+    base.clock = command.backend == "cpu" ? "thread CPU time" : "device events";
   }
   RunRecord record = MakeRunRecord(plan, runs, command.steps);
   record.tool_version = kToolVersion;

@@ -328,9 +328,9 @@ int Main(int argc, char** argv) {
   CLI::Option* tolerance_option =
       validate
           ->add_option("--tolerance", tolerance,
-                       "exit code 5 if the error of the step, or the mean one of a source, exceeds "
-                       "this share, e.g. 0.1 (--measured without it: 0.05 of a cuda run, 0.25 cpu, "
-                       "0.01 virtual)")
+                       "of --measured, in percent: exit code 5 if the step's error exceeds it "
+                       "(default: 5 of a cuda run, 25 of cpu, 1 of virtual); of --published, as a "
+                       "share, e.g. 0.1: exit code 5 if the mean error of a source exceeds it")
           ->check(CLI::Range(0.0, 1e3));
   validate->add_option("--show", published.show,
                        "one record's id: the model, cluster and scenario that it becomes");
@@ -489,7 +489,9 @@ int Main(int argc, char** argv) {
       code = measured_run.empty()
                  ? ValidateCommand(options, published)
                  : ValidateRunCommand(
-                       options, {scenario, measured_run, published.html, published.tolerance});
+                       options, {scenario, measured_run, published.html,
+                                 tolerance_option->count() > 0 ? std::optional(tolerance / 100)
+                                                               : std::nullopt});
     } else if (list->parsed()) {
       code = ListCommand(options, what);
     } else {

@@ -197,6 +197,23 @@ std::string Summary(const RunRecord& record, const RunComparison& c, const Execu
   return out;
 }
 
+// The prediction of the run's plan. Where layers are shared out by what they cost, another profile
+// shares them out otherwise: the run's split is then the plan, and the profile only prices it.
+Executable Predict(const Options& options, const JsonDocument& document, const RunRecord& record,
+                   const JsonDocument& run_document, InputCache* cache) {
+  Executable predicted =
+      PredictRun(ReadScenario(document, cache), options.level, options.epsilon, record.lone_rank);
+  if (ShapeOf(predicted.program) == record.shape || !SamePlanDocument(record, document.root))
+    return predicted;
+  try {
+    Scenario scenario = ReadScenario(document, cache);
+    scenario.plan = ReadScenario({record.scenario, run_document.sources}, cache).plan;
+    return PredictRun(std::move(scenario), options.level, options.epsilon, record.lone_rank);
+  } catch (const InputError&) {
+    return predicted;  // files of the run that are gone: CheckSamePlan says that the plan differs
+  }
+}
+
 // Refuses a page that cannot be written, or that would replace an input.
 void CheckPage(const Options& options, const MeasuredCommand& command) {
   if (command.html.empty()) return;
@@ -223,8 +240,7 @@ ExitCode ValidateRunCommand(const Options& options, const MeasuredCommand& comma
   const RunRecord record = ReadRunRecord(run_document);
   const JsonDocument document = OpenScenario(options, command.scenario);
   InputCache cache(options.data_root);
-  const Executable predicted =
-      PredictRun(ReadScenario(document, &cache), options.level, options.epsilon, record.lone_rank);
+  const Executable predicted = Predict(options, document, record, run_document, &cache);
   PrintWarnings(options, predicted.scenario.warnings);
   CheckSamePlan(record, predicted, document.root);
   const RunComparison comparison =

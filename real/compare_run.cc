@@ -217,7 +217,7 @@ std::vector<Node> MergeRanks(const RunRecord& record, const Program& program) {
   for (const TimedOp& op : record.ops) {
     if (op.kind != RankOpKind::kReceive || IsNote(program, op)) continue;
     Node& node = nodes[op.op];
-    if (!node.seen || op.start_s >= node.end_s) continue;
+    if (!node.seen || op.duration_s <= 0 || op.start_s >= node.end_s * (1 - 1e-9)) continue;
     const double begun = std::max(node.start_s, op.start_s);
     node.end_s = std::max(node.end_s, op.start_s + op.duration_s);
     node.own_s = std::min(node.own_s, node.end_s - begun);
@@ -566,6 +566,12 @@ void CheckSamePlan(const RunRecord& record, const Executable& predicted, const J
                            counts[facts.rank], facts.rank, expected),
                "the record as aurum execute wrote it");
   }
+}
+
+bool SamePlanDocument(const RunRecord& record, const Json& scenario) {
+  const std::vector<std::string> differences = DocumentDifferences(record.scenario, scenario);
+  return std::all_of(differences.begin(), differences.end(),
+                     [](const std::string& text) { return text.starts_with("profile is "); });
 }
 
 RunComparison CompareRun(const RunRecord& record, const Executable& predicted, const Json& scenario,

@@ -87,6 +87,9 @@ Executable PredictRun(Scenario scenario, Level level, double epsilon, int lone_r
 // the prediction, and the run's. E0901 ops that are not those of the plan.
 void CheckSamePlan(const RunRecord& record, const Executable& predicted, const Json& scenario);
 
+// Whether the document that was run and this one differ in nothing but titles and the profile.
+bool SamePlanDocument(const RunRecord& record, const Json& scenario);
+
 // Compares; both must be of one plan (CheckSamePlan). `tokens_per_step` through the backbone; 0 = no
 // such figure. Warnings:
 //   W1980 the profile is of another device than the run's

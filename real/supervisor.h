@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,5 +31,11 @@ struct Launch {
 std::vector<RankRun> RunJob(const Job& job, const Launch& launch,
                             const std::function<void(const std::string&)>& narrate,
                             const std::function<bool()>& interrupted);
+
+// The same for a job that calibrates (`job.what` "calibrate", `job.options` a MeasurementPlan as
+// JSON): the text of the measurements that rank 0 took, to be read by ReadMeasurements. Same errors.
+std::string RunMeasurementJob(const Job& job, const Launch& launch,
+                              const std::function<void(const std::string&)>& narrate,
+                              const std::function<bool()>& interrupted);
 
 }  // namespace aurum

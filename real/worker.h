@@ -41,4 +41,16 @@ using MakeBackend =
     std::function<std::unique_ptr<RankBackend>(const Job& job, const Rendezvous& rendezvous)>;
 int RunWorker(const std::string& folder, int rank, const MakeBackend& make_backend);
 
+// The same around any body: the process dies with its job, tells where it is through the page, its
+// stderr goes to a file of the folder, and what `body` throws is written down. `body` writes what it
+// has made itself (real/job_folder.h).
+using WorkerBody =
+    std::function<void(const Job& job, const Rendezvous& rendezvous, Progress* progress)>;
+int RunWorkerBody(const std::string& folder, int rank, const WorkerBody& body);
+
+// Runs `body` in a child process and notes in the page how it ended: for ranks that somebody else
+// starts (mpirun), who would tell the supervisor only in prose. Returns what the process should exit
+// with: the child's code, or 128 + its signal. Before any thread is started.
+int RunWatched(const std::string& folder, int rank, const std::function<int()>& body);
+
 }  // namespace aurum

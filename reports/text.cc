@@ -74,16 +74,6 @@ std::string SignedPercentText(double share, int decimals) {
   return text.starts_with('-') || zero ? text : "+" + text;
 }
 
-double RoundSignificant(double value, int digits) {
-  if (!std::isfinite(value) || value == 0) return value;
-  std::array<char, 64> buffer{};
-  const auto written = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
-                                     std::chars_format::scientific, digits - 1);
-  double rounded = value;
-  std::from_chars(buffer.data(), written.ptr, rounded);
-  return rounded;
-}
-
 std::optional<double> NumberOf(const Json& object, std::string_view key) {
   const Json* value = object.Find(key);
   if (value == nullptr || !value->IsNumber()) return std::nullopt;

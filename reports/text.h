@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "sim/core/json.h"
+#include "sim/core/rounding.h"
 
 namespace aurum {
 
@@ -27,10 +28,6 @@ std::string SignedSecondsText(double seconds);
 std::string PercentText(double share, int decimals = 1);
 // Percent with a plus sign where it is positive.
 std::string SignedPercentText(double share, int decimals = 1);
-
-// `value` to so many significant decimal digits: the double nearest to that decimal, so that it is
-// written that short.
-double RoundSignificant(double value, int digits);
 
 // Members of an island: nothing where the key is absent, null or of another type.
 std::optional<double> NumberOf(const Json& object, std::string_view key);

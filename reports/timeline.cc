@@ -34,7 +34,9 @@ std::string ModuleLabel(const Model& model, const OpInfo& info) {
   return "backbone";
 }
 
-std::string Kind(const Model& model, const OpInfo& info) {
+}  // namespace
+
+std::string EventKind(const Model& model, const OpInfo& info) {
   switch (info.kind) {
     case OpKind::kHost:
       return "host";
@@ -68,6 +70,8 @@ std::string Kind(const Model& model, const OpInfo& info) {
   return "";
 }
 
+namespace {
+
 std::string Kind(GapCause cause) {
   switch (cause) {
     case GapCause::kTp:
@@ -98,7 +102,9 @@ std::string Kind(GapCause cause) {
   return "";
 }
 
-const char* LaneName(Lane lane) {
+}  // namespace
+
+const char* EventLane(Lane lane) {
   switch (lane) {
     case Lane::kMain:
       return "main";
@@ -123,6 +129,8 @@ const char* LaneName(Lane lane) {
   }
   return "";
 }
+
+namespace {
 
 // Ops on a longest path: from an op that ends the step, back over predecessors that ended when it started.
 std::vector<bool> CriticalOps(const Evaluation& e) {
@@ -230,10 +238,10 @@ Json TimelineJson(const Evaluation& e) {
   for (OpId op = 0; op < e.program.info.size(); ++op) {
     const OpInfo& info = e.program.info[op];
     const int c = index[info.rank_class];
-    const std::string lane = LaneName(info.lane);
+    const std::string lane = EventLane(info.lane);
     const Time start = e.outcome.schedule.start[op], end = e.outcome.schedule.end[op];
     if (c < 0 || lane.empty() || start == end) continue;
-    events.push_back({c, lane, Kind(*e.scenario.model, info), start, end, info.micro_batch,
+    events.push_back({c, lane, EventKind(*e.scenario.model, info), start, end, info.micro_batch,
                       info.bytes, critical[op]});
   }
   for (const int c : shown) {

@@ -6,6 +6,7 @@
 #include "calibrate/fit_collective.h"
 #include "calibrate/fit_gemm.h"
 #include "calibrate/least_squares.h"
+#include "sim/collectives/steps.h"
 #include "tests/support/shared.h"
 
 namespace aurum {
@@ -251,15 +252,15 @@ TEST_CASE("envelope fit: hold-out is honest, short curves are left out") {
   CHECK(reduce.quality.holdout_points == 5);
   CHECK(reduce.quality.holdout_mape < 1e-6);
   CHECK(reduce.busbw_bytes_per_s == doctest::Approx(350e9).epsilon(1e-4));
-  CHECK(BusFactorOf(CollectiveKind::kAllReduce, 2) == 1);
-  CHECK(BusFactorOf(CollectiveKind::kAllGather, 4) == 0.75);
+  CHECK(BusFactor(CollectiveKind::kAllReduce, 2) == 1);
+  CHECK(BusFactor(CollectiveKind::kAllGather, 4) == 0.75);
 }
 
 TEST_CASE("rounding to significant digits") {
-  CHECK(RoundDigits(123456789.0) == 123460000.0);
-  CHECK(RoundDigits(0.00012345678) == 0.00012346);
-  CHECK(RoundDigits(0) == 0);
-  CHECK(RoundDigits(0.99999999) == 1);
+  CHECK(RoundSignificant(123456789.0) == 123460000.0);
+  CHECK(RoundSignificant(0.00012345678) == 0.00012346);
+  CHECK(RoundSignificant(0) == 0);
+  CHECK(RoundSignificant(0.99999999) == 1);
 }
 
 }  // namespace

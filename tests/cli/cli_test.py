@@ -543,6 +543,112 @@ class Published(Files):
             self.assertIn("error[E0860]", ran.stderr)
 
 
+class Measured(Files):
+    """validate SCENARIO --measured RUN, of runs on virtual ranks."""
+
+    PLAN = "scenarios/loop-pp.json"
+
+    def run_of(self, change=lambda record: None, plan=PLAN, words=()):
+        path = str(self.folder / "run.json")
+        ran = aurum("execute", plan, "--backend", "virtual", "-q", *words, "-o", path)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        record = json.loads(pathlib.Path(path).read_text())
+        change(record)
+        return self.write("run.json", json.dumps(record))
+
+    @staticmethod
+    def longer(record, factor=1.2):
+        for event in record["traceEvents"]:
+            if event["ph"] == "X":
+                for key in ("start_s", "duration_s"):
+                    event["args"][key] *= factor
+                event["ts"], event["dur"] = event["args"]["start_s"] * 1e6, 0
+        record["step_time_s"] *= factor
+
+    def test_as_predicted(self):
+        run = self.run_of()
+        ran = aurum("validate", self.PLAN, "--measured", run, "--json")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertEqual(ran.stderr, "")
+        document = json.loads(ran.stdout)
+        step = document["metrics"]["step_time_s"]
+        self.assertEqual(set(step), {"predicted", "measured", "relative_error"})
+        self.assertAlmostEqual(step["relative_error"], 0, places=9)
+        self.assertEqual(document["tolerance"], 0.01)
+        self.assertIs(document["within_tolerance"], True)
+        self.assertEqual(document["scenario_differences"], [])
+        simulated = json.loads(aurum("simulate", self.PLAN, "--json").stdout)
+        self.assertAlmostEqual(step["predicted"] / simulated["step_time_s"], 1, places=9)
+        self.assertAlmostEqual(document["metrics"]["tokens_per_s"]["predicted"] / simulated["tokens_per_s"], 1, places=9)
+
+    def test_outside_tolerance(self):
+        run = self.run_of(self.longer)
+        ran = aurum("validate", self.PLAN, "--measured", run, "--json")
+        self.assertEqual(ran.returncode, 5)
+        document = json.loads(ran.stdout)
+        self.assertAlmostEqual(document["metrics"]["step_time_s"]["relative_error"], 1 / 1.2 - 1, places=6)
+        self.assertAlmostEqual(sum(op["difference_s"] for op in document["ops"]),
+                               document["metrics"]["step_time_s"]["measured"] - document["metrics"]["step_time_s"]["predicted"], places=9)
+        self.assertRegex(ran.stderr, r"error\[E0980\]: the step time is predicted -16\.7 % off, beyond 1 %: .*took 1\.20 × the predicted time")
+        self.assertIn("aurum calibrate --backend virtual", ran.stderr)
+        # In percent.
+        self.assertEqual(aurum("validate", self.PLAN, "--measured", run, "--tolerance", "17").returncode, 0)
+        self.assertEqual(aurum("validate", self.PLAN, "--measured", run, "--tolerance", "16").returncode, 5)
+        text = aurum("validate", self.PLAN, "--measured", run).stdout
+        for part in ("step time", "-16.7 %", "what makes the difference", "forward", "outside tolerance"):
+            self.assertIn(part, text)
+        rows = aurum("validate", self.PLAN, "--measured", run, "--format", "csv").stdout.splitlines()
+        self.assertEqual(rows[0], "kind,name,count,predicted,measured,relative_error,difference_s,share_of_error")
+        self.assertTrue(rows[1].startswith("metric,step_time_s,"))
+
+    def test_another_plan(self):
+        ran = aurum("validate", self.PLAN, "--measured", self.run_of(), "--set", "plan.micro_batch_size=2")
+        self.assertEqual(ran.returncode, 3)
+        self.assertIn("error[E0981]", ran.stderr)
+        self.assertIn("plan.micro_batch_size is 1 in the run and 2 here", ran.stderr)
+        self.assertEqual(ran.stdout, "")
+
+    def test_another_profile_prices_the_same_plan(self):
+        ran = aurum("validate", self.PLAN, "--measured", self.run_of(), "--profile", "a100", "--json")
+        self.assertEqual(ran.returncode, 5, ran.stderr)
+        self.assertIn("warning[W1980]", ran.stderr)
+        self.assertIn("the profile is of another device", ran.stderr)
+        document = json.loads(ran.stdout)
+        self.assertIn("W1980", [warning["code"] for warning in document["warnings"]])
+        self.assertTrue(any("profile" in text for text in document["scenario_differences"]))
+
+    def test_an_odd_record_is_named_with_its_place(self):
+        def odd(record):
+            record["variation"] = -1
+        ran = aurum("validate", self.PLAN, "--measured", self.run_of(odd))
+        self.assertEqual(ran.returncode, 3)
+        self.assertIn("error[E0901]", ran.stderr)
+        self.assertIn("run.json:1:", ran.stderr)
+        self.assertIn("(/variation)", ran.stderr)
+        self.assertIn("error[E0901]", aurum("validate", self.PLAN, "--measured", SCENARIO).stderr)
+
+    def test_what_belongs_together(self):
+        run = self.run_of()
+        for words, part in ((("--measured", run), "needs the scenario"), ((self.PLAN,), "--measured"),
+                            ((self.PLAN, "--measured", run, "--show", "x"), "--show is of --published"),
+                            (("--published", "tests/study/fixtures/published_training.json", "--set", "a=1"), "are of --measured"),
+                            ((self.PLAN, "--measured", run, "--level", "chunk"), "E0982"),
+                            ((self.PLAN, "--measured", run, "-o", run), "E0205"), ((self.PLAN, "--measured", run, "--html", run), "E0205")):
+            ran = aurum("validate", *words)
+            self.assertEqual(ran.returncode, 2, words)
+            self.assertIn(part, ran.stderr)
+            self.assertEqual(ran.stdout, "")
+
+    def test_page_is_the_same_again(self):
+        run, page = self.run_of(), self.folder / "page.html"
+        bytes_of = []
+        for _ in range(2):
+            ran = aurum("validate", self.PLAN, "--measured", run, "--html", str(page), env={"SOURCE_DATE_EPOCH": "1700000000"})
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            bytes_of.append(page.read_bytes())
+        self.assertEqual(*bytes_of)
+
+
 class Expect(Files):
     """aurum topology --expect and --measured."""
 

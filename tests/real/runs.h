@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <utility>
@@ -11,7 +12,7 @@
 
 namespace aurum {
 
-// Runs of shipped plans for tests, executed by virtual ranks whose ops take what `truth` says.
+// Runs of shipped plans for tests, on a machine whose ops take what `truth` says.
 
 inline JsonDocument Loop(const std::string& name, const std::vector<std::string>& changes = {}) {
   return Shipped("loop-" + name, changes);
@@ -31,11 +32,34 @@ inline Executable Slower(Executable e, const std::function<double(const OpInfo&)
   return e;
 }
 
-inline RunRecord Run(const JsonDocument& document, const Executable& plan,
-                     const Executable& truth) {
-  VirtualRun run;
-  run.steps = {1, 4, 1};
-  RunRecord record = MakeRunRecord(plan, RunVirtually(plan, truth, run), run.steps);
+// What an undisturbed machine with the truth's durations would hand back: the truth's own schedule.
+inline std::vector<RankRun> RunsOf(const Executable& plan, const Executable& truth) {
+  std::vector<RankRun> runs;
+  for (int i = 0; i < plan.Ranks(); ++i) {
+    const RankProgram mine = plan.RankAt(plan.lone_rank >= 0 ? plan.lone_rank : i);
+    RankRun run;
+    run.facts.rank = mine.rank;
+    run.facts.host = "logical";
+    run.facts.device = plan.scenario.profile->device.name + " (virtual)";
+    std::vector<RankBackend::OpTime> times;
+    double end = 0;
+    for (const RankOp& op : mine.ops) {
+      const double started = Seconds(truth.outcome.schedule.start[op.op]);
+      const double ended = Seconds(truth.outcome.schedule.end[op.op]);
+      const bool message = op.kind == RankOpKind::kReceive || op.modelled_s == 0;
+      times.push_back({message ? ended : started, message ? 0 : ended - started});
+      end = std::max(end, ended);
+    }
+    run.steps.assign(4, {end, 0, false});
+    run.timed.push_back(std::move(times));
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+inline RunRecord Record(const JsonDocument& document, const Executable& plan,
+                        const std::vector<RankRun>& runs) {
+  RunRecord record = MakeRunRecord(plan, runs, {1, 4, 1});
   record.tool_version = "test";
   record.command_line = "aurum execute";
   record.date = "2026-01-01T00:00:00Z";
@@ -44,6 +68,11 @@ inline RunRecord Run(const JsonDocument& document, const Executable& plan,
   record.versions = {{"Aurum", "test"}};
   record.scenario = document.root;
   return record;
+}
+
+inline RunRecord Run(const JsonDocument& document, const Executable& plan,
+                     const Executable& truth) {
+  return Record(document, plan, RunsOf(plan, truth));
 }
 
 inline const ErrorPart* PartOf(const RunComparison& c, ErrorPartKind kind,

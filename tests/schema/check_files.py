@@ -1,6 +1,6 @@
 """Every shipped file is what its schema in docs/schema says, and so are the files named on the command line.
 
-  check_files.py [KIND=FILE...]      KIND: scenario, model, cluster, profile, stack, traffic, result, published
+  check_files.py [KIND=FILE...]      KIND: scenario, model, cluster, profile, stack, traffic, result, published, run
 
 Run from the root of the source tree. Every shipped kind must have at least one file once its folder exists: an empty
 catalogue would pass any check.
@@ -71,7 +71,7 @@ def main(arguments):
     files = [(kind, str(path)) for kind, pattern in (SHIPPED | TESTS_ONLY).items() for path in sorted(pathlib.Path(".").glob(pattern))]
     files += [tuple(argument.split("=", 1)) for argument in arguments]
     complaints = []
-    for kind in (*SHIPPED, *TESTS_ONLY, "result", "published"):
+    for kind in (*SHIPPED, *TESTS_ONLY, "result", "published", "run"):
         complaints += [f"{kind}.schema.json: {place} has no description" for place in described(validator(kind).schema)]
     for kind, pattern in (SHIPPED | TESTS_ONLY).items():
         if pathlib.Path(pattern.split("/*")[0]).is_dir() and not any(k == kind for k, _ in files):

@@ -9,11 +9,14 @@ import { sweepSection } from "./sections/sweep";
 import { termsSection } from "./sections/terms";
 import { sensitivitySection } from "./sections/sensitivity";
 import { validationSection } from "./sections/validation";
+import { differenceSection, machineSection, runSection } from "./sections/run";
+import { timelinesSection } from "./sections/timelines";
 import { notesSection } from "./sections/notes";
 
 const report: Report = JSON.parse(document.getElementById("aurum-data")!.textContent!);
 
 const SECTIONS: [id: string, name: string, present: unknown, make: (r: Report) => HTMLElement][] = [
+  ["run", "Step", report.run, runSection], ["timelines", "Timelines", report.run?.timelines, timelinesSection], ["difference", "Difference", report.run?.parts.length, differenceSection], ["machine", "Machine", report.run, machineSection],
   ["plans", "Plans", report.plans, plansSection], ["timeline", "Timeline", report.timeline, timelineSection], ["memory", "Memory", report.memory, memorySection],
   ["sweep", "Formula sweep", report.sweep, sweepSection], ["terms", "Formula terms", report.sweep, termsSection], ["sensitivity", "What-if", report.sensitivities?.length, sensitivitySection],
   ["validation", "Validation", report.validation, validationSection], ["notes", "Assumptions", report.warnings.length + report.assumptions.length, notesSection],

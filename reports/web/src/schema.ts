@@ -121,6 +121,21 @@ export interface Sensitivity {
   provenance: Provenance; note: string;
 }
 
+/** [rank, lane, kind, module, microbatch, predicted start and end, measured start and end, predicted and measured time of the ops alone, ops, critical]; rank is an index into `ranks`. */
+export type RunEvent = [number, "main" | "tp" | "pp" | "dp", string, string | null, number | null, number, number, number, number, number, number, number, 0 | 1];
+export interface RunMetric { name: string; predicted: number; measured: number; relative_error: number; of?: string }
+/** One execution of a plan beside its prediction. */
+export interface Run {
+  backend: string; within_tolerance: boolean; tolerance: number; metrics: RunMetric[]; steps_s: number[];
+  wall_step_time_s?: number; timed_step_time_s?: number;
+  timelines?: { ranks: { rank: number; layers: string; device: string }[]; joined: boolean; columns: string[]; events: RunEvent[] };
+  parts: { part: "ops" | "gaps" | "waits" | "overlap" | "timing"; name: string; mostly?: string; count?: number; predicted_s?: number; measured_s?: number; difference_s: number; share_of_error: number }[];
+  classes: { name: string; modelled: boolean; count: number; predicted_s: number; measured_s: number; waiting_s: number; busiest_predicted_s: number; busiest_measured_s: number }[];
+  busiest_rank: number;
+  ranks: { rank: number; host: string; device: string; peak_gib?: number; clock_before_mhz?: number; clock_after_mhz?: number; throttled_share: number }[];
+  checks: { name: string; passed: boolean; detail: string }[];
+}
+
 export interface Report {
   schema: "aurum.report/1"; synthetic?: boolean; tool_version: string; run_id: string; generated_at: string;
   title: string; question: string; answer: string; confidence?: number;
@@ -129,7 +144,7 @@ export interface Report {
   // A section whose data is absent is left out, with its entry in the navigation. verdict and time come together;
   // plans, memory and sensitivities need them.
   verdict?: Verdict; time?: Breakdown;
-  sweep?: Sweep; plans?: Plans; timeline?: Timeline; memory?: Memory; validation?: Validation; sensitivities?: Sensitivity[];
+  sweep?: Sweep; plans?: Plans; timeline?: Timeline; memory?: Memory; validation?: Validation; sensitivities?: Sensitivity[]; run?: Run;
   warnings: { code: string; text: string; where: string }[];
   assumptions: { what: string; value: string; provenance: Provenance; effect_on_step?: number | null }[];
 }

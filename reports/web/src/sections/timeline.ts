@@ -5,7 +5,7 @@ import { chart, clipRect, rows, tooltip, type Theme } from "../charts";
 import { figure, h, legend, section, table } from "../dom";
 import { bytes, fixed, percent, seconds } from "../format";
 
-interface Look { name: string; color: string; short?: string; soft?: boolean; idle?: boolean; ink?: string }
+export interface Look { name: string; color: string; short?: string; soft?: boolean; idle?: boolean; ink?: string }
 const KINDS: Record<string, Look> = {
   vision_forward: { name: "vision encoder, forward", color: "vision", soft: true, short: "V" }, vision_backward: { name: "vision encoder, backward", color: "vision", short: "V′", ink: "on-vision" },
   audio_forward: { name: "audio encoder, forward", color: "vision", soft: true, short: "A" }, audio_backward: { name: "audio encoder, backward", color: "vision", short: "A′", ink: "on-vision" },
@@ -20,10 +20,11 @@ const KINDS: Record<string, Look> = {
   bubble_dp_all_gather: { name: "DP all-gather bubble", color: "bubble", idle: true, short: "DP all-gather" }, bubble_dp_reduce_scatter: { name: "DP reduce-scatter bubble", color: "bubble", idle: true, short: "DP reduce-scatter" },
   bubble_pp_warmup: { name: "PP warm-up bubble", color: "bubble", idle: true, short: "PP warm-up" }, bubble_pp_cooldown: { name: "PP cool-down bubble", color: "bubble", idle: true, short: "PP cool-down" },
   bubble_pp_other: { name: "PP other bubble", color: "bubble", idle: true, short: "PP other" }, bubble_straggler: { name: "wait for a slower rank", color: "bubble", idle: true, short: "straggler" }, bubble_tp: { name: "TP bubble", color: "bubble", idle: true, short: "TP" },
+  receive: { name: "receive", color: "bubble", idle: true }, host_transfer: { name: "transfer to or from the host", color: "data" },
   bubble_ep: { name: "EP bubble", color: "bubble", idle: true, short: "EP" }, bubble_cp: { name: "CP bubble", color: "bubble", idle: true, short: "CP" },
 };
 // A kind that this page does not know is shown by its own name.
-const lookOf = (kind: string): Look => KINDS[kind] ?? { name: kind.replace(/_/g, " "), color: kind.startsWith("bubble") ? "bubble" : "muted", idle: kind.startsWith("bubble") };
+export const lookOf = (kind: string): Look => KINDS[kind] ?? { name: kind.replace(/_/g, " "), color: kind.startsWith("bubble") ? "bubble" : "muted", idle: kind.startsWith("bubble") };
 // top and height of a lane as shares of the band of one rank class
 const LANES: Record<string, [number, number]> = { main: [0.08, 0.5], tp: [0.62, 0.08], pp: [0.73, 0.08], dp: [0.84, 0.08] };
 
