@@ -12,6 +12,7 @@
 #include <string>
 
 #include "calibrate/build_profiles.h"
+#include "calibrate/cuda/cuda_bench.h"
 #include "calibrate/exact_calls.h"
 #include "calibrate/fit_profile.h"
 #include "calibrate/import.h"
@@ -23,11 +24,6 @@
 #include "real/supervisor.h"
 #include "sim/core/text_file.h"
 #include "sim/cost/exact.h"
-
-#if defined(AURUM_WITH_CUDA) && __has_include("calibrate/cuda/cuda_bench.h")
-#include "calibrate/cuda/cuda_bench.h"
-#define AURUM_HAS_CUDA_BENCH
-#endif
 
 namespace aurum {
 namespace {
@@ -94,20 +90,16 @@ Measurements MeasureVirtual(const Options& options, const CalibrateCommandLine& 
   return Measure(&bench, PlanMeasurements(bench.Describe(), calls, OptionsOf(command)), hooks);
 }
 
-Measurements MeasureCuda([[maybe_unused]] const CalibrateCommandLine& command,
-                         [[maybe_unused]] const ExactCalls& calls,
-                         [[maybe_unused]] const MeasureHooks& narrate) {
-#ifdef AURUM_HAS_CUDA_BENCH
-  const std::unique_ptr<Bench> bench = MakeCudaBench();
+Measurements MeasureCuda(const CalibrateCommandLine& command, const ExactCalls& calls,
+                         const MeasureHooks& narrate) {
+  CudaBenchOptions bench_options;
+  bench_options.seed = command.seed;
+  bench_options.beside_others = command.force;
+  const std::unique_ptr<Bench> bench = MakeCudaBench(bench_options);
   MeasureHooks hooks = narrate;
   hooks.clock = WallClock;
   return Measure(bench.get(), PlanMeasurements(bench->Describe(), calls, OptionsOf(command)),
                  hooks);
-#else
-  ThrowInput(940, "this program was built without CUDA: it cannot measure a GPU",
-             "build it where nvcc and NCCL are, or `--from` the logs of a machine that has them",
-             ExitCode::kNoHardware);
-#endif
 }
 
 Measurements MeasureCpu(const Options& options, const CalibrateCommandLine& command,

@@ -12,6 +12,7 @@
 #include "cli/io.h"
 #include "cli/version.h"
 #include "real/cpu/cpu_launch.h"
+#include "real/cuda/cuda_backend.h"
 #include "real/execution.h"
 #include "real/supervisor.h"
 #include "real/virtual/virtual_run.h"
@@ -26,8 +27,7 @@ void OnInterrupt(int) { g_stop = 1; }
 Launch LaunchOf(const std::string& backend, int ranks) {
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
   if (backend == "cpu") return CpuLaunch(self.parent_path().string(), ranks);
-  ThrowInput(900, "the cuda backend is not in this program",
-             "build it where nvcc is; --backend virtual needs no hardware", ExitCode::kNoHardware);
+  return CudaLaunch(self.string());
 }
 
 std::string Now() {

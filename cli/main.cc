@@ -8,12 +8,14 @@
 #include <exception>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "cli/commands.h"
 #include "cli/io.h"
 #include "cli/version.h"
+#include "real/cuda/cuda_backend.h"
 #include "sim/collectives/nccl_tests.h"
 
 namespace aurum {
@@ -516,6 +518,10 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
+    // Hidden: one rank of a job on GPUs, started by `aurum execute`.
+    if (argc == 4 && std::string_view(argv[1]) == "worker-cuda") {
+      return aurum::CudaWorkerMain(argv[2], std::atoi(argv[3]));
+    }
     return aurum::Main(argc, argv);
   } catch (const std::exception& error) {
     std::fprintf(stderr,

@@ -18,7 +18,9 @@
 namespace aurum {
 namespace {
 
-std::string Signed(double share) { return fmt::format("{:+.1f} %", share * 100); }
+std::string Signed(double share) {
+  return std::abs(share) < 0.0005 ? "0.0 %" : fmt::format("{:+.1f} %", share * 100);
+}
 
 std::string ShowMetric(const RunMetric& metric, double value) {
   if (metric.name.ends_with("_gib")) return fmt::format("{:.3g} GiB", value);

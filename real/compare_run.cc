@@ -338,7 +338,9 @@ std::vector<OpClassTime> ClassTimes(const RunRecord& record, const Executable& e
     }
   }
   std::vector<OpClassTime> out;
-  for (const auto& [key, value] : classes) out.push_back(value);
+  for (const auto& [key, value] : classes) {
+    if (value.predicted_s > 0 || value.measured_s > 0) out.push_back(value);
+  }
   std::stable_sort(out.begin(), out.end(), [](const OpClassTime& a, const OpClassTime& b) {
     return a.measured_s > b.measured_s;
   });
@@ -385,16 +387,18 @@ std::vector<ErrorPart> Parts(const std::vector<PathStep>& path, const std::vecto
   timing.measured_s = measured_step;
   timing.difference_s = measured_step - nodes[end].end_s;
 
+  // What rounding leaves of nothing is nothing.
+  const double nothing = 1e-9 * measured_step;
   std::vector<ErrorPart> parts;
   for (auto& [key, part] : ops) {
     part.difference_s = part.measured_s - part.predicted_s;
+    if (std::abs(part.difference_s) <= nothing) part.difference_s = 0;
+    if (part.predicted_s == 0 && part.difference_s == 0) continue;
     const std::array<double, 4>& sums = kernels[key];
     const auto most = std::max_element(sums.begin() + 1, sums.end());
     if (*most > 0) part.mostly = kKernelNames[static_cast<std::size_t>(most - sums.begin())];
     parts.push_back(part);
   }
-  // What rounding leaves of nothing is nothing.
-  const double nothing = 1e-9 * measured_step;
   for (const ErrorPart& part : {gaps, waits, overlap, timing}) {
     if (std::abs(part.difference_s) > nothing) parts.push_back(part);
   }

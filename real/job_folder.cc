@@ -185,7 +185,7 @@ std::optional<InputError> ReadRankError(const JsonDocument& document) {
   ObjectReader reader(document, document.root, "");
   ObjectReader e = reader.Object("error");
   Diagnostic d;
-  d.code = static_cast<int>(e.Integer("code", 0, 9999));
+  d.code = static_cast<int>(e.Integer("code", 0, kMany));
   const auto exit_code = static_cast<ExitCode>(e.Integer("exit_code", 0, 255));
   d.message = e.String("message");
   d.where.file = e.String("file");

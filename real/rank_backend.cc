@@ -18,6 +18,7 @@ RankBackend::StepTime RunStep(RankBackend* backend, const RankProgram& mine, std
 
 RankRun RunRank(RankBackend* backend, const Program& program, const RankProgram& mine,
                 const StepPlan& plan, Progress* progress) {
+  backend->Watch(progress);
   backend->Prepare(program, mine);
   RankRun run;
   std::int64_t step = 0;

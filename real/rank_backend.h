@@ -12,9 +12,13 @@ namespace aurum {
 // The device of one rank, as the interpreter drives it. Ops are launched in the order of the
 // program; a backend may run them at once (cpu), queue them (cuda) or only advance a clock
 // (virtual). All failures are thrown as InputError with the rank in the message.
+class Progress;
 class RankBackend {
  public:
   virtual ~RankBackend() = default;
+  // Before all else: who is to be asked while this waits for a device, and outlives it. A backend
+  // whose waits end by themselves needs none.
+  virtual void Watch(Progress* /*progress*/) {}
   // Buffers, communicators. Once, before the first step.
   virtual void Prepare(const Program& program, const RankProgram& mine) = 0;
   // All ranks have come here, and a step begins. `per_op`: every op is timed.

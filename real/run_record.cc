@@ -211,7 +211,7 @@ TimedOp ReadSlice(ObjectReader* event) {
   event->Ignore("cat");
   op.rank = static_cast<int>(event->Integer("pid", 0, kMost32));
   const std::int64_t thread = event->Integer("tid", 1, 2 * kLanes);
-  const double ts = event->Number("ts", 0, kMostSeconds * 1e6);
+  const double ts = event->Number("ts", -kMostSeconds * 1e6, kMostSeconds * 1e6);
   const double dur = event->Number("dur", 0, kMostSeconds * 1e6);
   ObjectReader args = event->Object("args");
   op.op = static_cast<OpId>(args.Integer("op", 0, std::int64_t{kNoOp} - 1));
@@ -221,7 +221,8 @@ TimedOp ReadSlice(ObjectReader* event) {
   op.what = static_cast<OpKind>(args.Choice("what", OpKindNames()));
   op.module = static_cast<std::int16_t>(args.Integer("module", -1, 32767));
   op.micro_batch = static_cast<std::int32_t>(args.Integer("micro_batch", -1, kMost32));
-  op.start_s = args.Number("start_s", 0, kMostSeconds);
+  // A rank may be ahead of rank 0 by what their clocks differ.
+  op.start_s = args.Number("start_s", -kMostSeconds, kMostSeconds);
   op.duration_s = args.Number("duration_s", 0, kMostSeconds);
   op.modelled_s = args.Number("modelled_s", 0, kMostSeconds);
   args.Finish();

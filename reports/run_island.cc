@@ -13,6 +13,7 @@
 #include "reports/text.h"
 #include "reports/timeline.h"
 #include "sim/core/hash.h"
+#include "sim/core/rounding.h"
 #include "sim/plan/plan.h"
 
 namespace aurum {

@@ -115,7 +115,7 @@ TEST_CASE("run record: everything comes back as it was") {
   CHECK(RunRecordText(a) == RunRecordText(b));
 }
 
-TEST_CASE("run record: seeds beyond what JSON readers keep whole, and a rank alone") {
+TEST_CASE("run record: seeds beyond what JSON readers keep whole, clocks apart, and a rank alone") {
   RunRecord r = Full();
   for (const std::uint64_t seed :
        {std::uint64_t{0}, (std::uint64_t{1} << 53U), (std::uint64_t{1} << 53U) + 1,
@@ -123,6 +123,8 @@ TEST_CASE("run record: seeds beyond what JSON readers keep whole, and a rank alo
     r.seed = seed;
     CHECK(Again(r).seed == seed);
   }
+  r.ops.back().start_s = -1e-6 / 3;  // ahead of rank 0's clock
+  CHECK(Again(r).ops.back().start_s == r.ops.back().start_s);
   r.ranks.erase(r.ranks.begin());
   r.ops.erase(r.ops.begin(), r.ops.begin() + 3);
   r.lone_rank = 3;

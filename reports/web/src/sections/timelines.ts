@@ -40,7 +40,7 @@ export function timelinesSection(report: Report) {
     tooltip: { trigger: "item", ...tooltip(t, (p: any) => rows(...describe(events[drawn[p.dataIndex].i]))) },
     xAxis: { type: "value", min: 0, max: end, ...t.axis, name: "ms since the step began", nameGap: 24, axisLabel: { ...t.text, formatter: (x: number) => fixed(1e3 * x, end < 0.01 ? 2 : end < 0.1 ? 1 : 0), showMaxLabel: false, hideOverlap: true } } as any,
     yAxis: { type: "category", inverse: true, data: bands.map((b) => `${b.rank.rank} ${b.side}`), ...t.axis, axisTick: { show: false }, axisLine: { show: false },
-      splitLine: { show: true, interval: (i: number) => i % 2 === 0, lineStyle: { color: t.color("axis") } },
+      splitLine: { show: true, interval: (i: number) => i % 2 === 1, lineStyle: { color: t.color("axis") } },
       axisLabel: { ...t.text, interval: 0, lineHeight: 15, formatter: (_: string, i: number) => { const b = bands[i]; return i % 2 ? "measured" : `{b|rank ${b.rank.rank}}\npredicted`; }, rich: { b: { fontWeight: "bold", color: t.color("ink"), fontFamily: (t.text as any).fontFamily, fontSize: 12 } } } } as any,
     dataZoom: [
       { type: "inside", filterMode: "weakFilter", zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false, moveOnMouseMove: true, minSpan: 0.2 },
@@ -75,7 +75,12 @@ export function timelinesSection(report: Report) {
   };
   // The ops whose durations differ most, for n and p.
   const furthest = events.map((_, i) => i).filter((i) => events[i][9] > 0).sort((a, b) => Math.abs(events[b][10] - events[b][9]) - Math.abs(events[a][10] - events[a][9]));
-  const walk = (by: number) => { if (furthest.length) select(furthest[(Math.max(furthest.indexOf(selected), by > 0 ? -1 : 0) + by + furthest.length) % furthest.length]); };
+  const walk = (by: number) => {
+    if (!furthest.length) return;
+    select(furthest[(Math.max(furthest.indexOf(selected), by > 0 ? -1 : 0) + by + furthest.length) % furthest.length]);
+    const z = (plot.chart()?.getOption() as any)?.dataZoom?.[0], e = events[selected], wide = z ? z.end - z.start : 100, middle = (50 * (e[7] + e[8])) / end;
+    if (wide < 99 && (middle < z.start || middle > z.end)) plot.chart()!.dispatchAction({ type: "dataZoom", start: Math.min(100 - wide, Math.max(0, middle - wide / 2)), end: Math.min(100, Math.max(wide, middle + wide / 2)) });
+  };
   const KEYS: Record<string, () => void> = {
     w: () => zoom(0.7, 0), "+": () => zoom(0.7, 0), "=": () => zoom(0.7, 0), s: () => zoom(1 / 0.7, 0), "-": () => zoom(1 / 0.7, 0), a: () => zoom(1, -0.2), d: () => zoom(1, 0.2),
     ArrowLeft: () => zoom(1, -0.2), ArrowRight: () => zoom(1, 0.2), "0": () => zoom(1e9, 0), n: () => walk(1), p: () => walk(-1),
