@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <map>
 #include <memory>
@@ -63,7 +64,11 @@ double Median(std::vector<double> values) {
 std::string Number(double value) { return Json(value).Dump(); }
 
 // Three digits, for people.
-std::string Short(double value) { return Number(RoundSignificant(value, 3)); }
+std::string Short(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.12g", RoundSignificant(value, 3));
+  return text;
+}
 
 std::string Range(const char* what, const SizeRange& range) {
   return std::string(what) + " " + Short(range.low) + "…" + Short(range.high);

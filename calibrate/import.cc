@@ -35,7 +35,7 @@ constexpr int kMostOfOneNode = 8;      // GPUs, where the log does not tell its 
 
 std::string Shown(double value) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
+  std::snprintf(text, sizeof text, "%.12g", value);
   return text;
 }
 

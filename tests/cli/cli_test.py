@@ -38,6 +38,42 @@ class Files(unittest.TestCase):
         return self.write("scenario.json", json.dumps(data, indent=2))
 
 
+class Calibrate(Files):
+    def run_virtual(self, name, *words):
+        path = str(self.folder / name)
+        ran = aurum("calibrate", "--backend", "virtual", "--truth", "h100", "--noise", "0.005", "--budget", "30",
+                    "-o", path, "--name", "mine", *words)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        return path, ran
+
+    def test_virtual_machine_to_a_profile_that_simulates(self):
+        measurements = str(self.folder / "m.json")
+        path, ran = self.run_virtual("a.json", "--for", SCENARIO, "--measurements", measurements, "--json")
+        result = json.loads(ran.stdout)
+        parts = {part["part"]: part for part in result["parts"]}
+        self.assertLess(parts["gemm bf16"]["training_size_mape"], 0.02)
+        self.assertGreater(parts["exact kernels"]["points"], 10)
+        again, _ = self.run_virtual("b.json", "--for", SCENARIO)
+        self.assertEqual(pathlib.Path(path).read_bytes(), pathlib.Path(again).read_bytes())
+        refitted = str(self.folder / "c.json")
+        self.assertEqual(aurum("calibrate", "--from", measurements, "-o", refitted).returncode, 0)
+        simulated = aurum("simulate", SCENARIO, "--profile", path, "--json")
+        self.assertEqual(simulated.returncode, 0, simulated.stderr)
+
+    def test_refusals(self):
+        path, _ = self.run_virtual("a.json")
+        for code, exit_code, words in (
+                ("E0832", 2, ("--backend", "virtual", "--truth", "h100", "-o", path)),
+                ("E0205", 2, ("--backend", "virtual", "--truth", path, "-o", path, "--force")),
+                ("E0001", 2, ("--backend", "virtual", "-o", path + ".new")),
+                ("E0835", 3, ("--from", path, "--base", "h100", "-o", path + ".new")),
+                ("E0201", 3, ("--from", path + ".log", "--base", "h100", "-o", path + ".new"))):
+            ran = aurum("calibrate", *words)
+            self.assertEqual(ran.returncode, exit_code, ran.stderr)
+            self.assertIn(f"error[{code}]", ran.stderr)
+            self.assertFalse(pathlib.Path(path + ".new").exists())
+
+
 class Errors(Files):
     def check(self, code, exit_code, help_part, *words):
         ran = aurum(*words)
