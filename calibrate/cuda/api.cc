@@ -16,18 +16,11 @@ std::string GiB(std::size_t bytes) {
 }
 
 int CodeOf(Library library) {
-  switch (library) {
-    case Library::kCuda:
-    case Library::kNvml:
-      return 943;
-    case Library::kCublas:
-      return 945;
-    case Library::kCudnn:
-      return 946;
-    case Library::kNccl:
-      return 947;
-  }
-  return 943;
+  int code = 943;
+  if (library == Library::kCublas) code = 945;
+  if (library == Library::kCudnn) code = 946;
+  if (library == Library::kNccl) code = 947;
+  return code;
 }
 
 const char* RemedyOf(Library library) {
