@@ -95,6 +95,23 @@ CollectiveCost PriceAllToAllV(const std::vector<double>& bytes, const RankGroup&
   return CostOf(q, estimate, std::nullopt, options.want_pattern);
 }
 
+namespace {
+
+// Between two devices of the node that was calibrated: its send and receive. Null: nobody measured it.
+const CollectiveEnvelope* MeasuredTransfer(const Profile& profile, bool over_network) {
+  return over_network ? nullptr : profile.Envelope(CollectiveKind::kSendRecv, 2);
+}
+
+// Sets what the curve says but for the flow's seconds, which it returns.
+double TakeMeasured(const CollectiveEnvelope& measured, double bytes, CollectiveCost* cost) {
+  cost->algorithm = "envelope";
+  cost->latency_s = EnvelopeSeconds(measured, 0);
+  cost->provenance = measured.quality.provenance;
+  return EnvelopeSeconds(measured, bytes) - cost->latency_s;
+}
+
+}  // namespace
+
 CollectiveCost PriceTransfer(double bytes, const std::vector<std::pair<int, int>>& pairs,
                              const Cluster& cluster, const Profile& profile,
                              const CollectiveOptions& options) {
@@ -110,9 +127,20 @@ CollectiveCost PriceTransfer(double bytes, const std::vector<std::pair<int, int>
   const bool over_network = plan.AnyCrossesNetwork(0);
   cost.latency_s = StepLatency(plan.HighestLatency(over_network), over_network);
   LinkKind limiting = LinkKind::kNetwork;
-  const double flow_s = plan.Seconds(efficiency, &limiting);
+  double flow_s = plan.Seconds(efficiency, &limiting);
   cost.bottleneck = LinkKindLabel(limiting);
   cost.provenance = Weakest(cluster.provenance, Provenance::kDatasheet);
+  if (const CollectiveEnvelope* measured = MeasuredTransfer(profile, over_network)) {
+    // One pair was measured; all together take as much longer as their links say.
+    WirePlan alone(cluster);
+    for (std::size_t p = 0; alone.size() == 0; ++p) {
+      if (pairs[p].first != pairs[p].second)
+        alone.Add({pairs[p].first, pairs[p].second, bytes});
+    }
+    const double alone_s = alone.Seconds(efficiency, &limiting);
+    const double crowd = alone_s > 0 ? std::max(flow_s / alone_s, 1.0) : 1;
+    flow_s = TakeMeasured(*measured, bytes, &cost) * crowd;
+  }
   Complete(&cost, bytes, flow_s);
   if (options.want_pattern) cost.pattern = plan.Independent(efficiency);
   return cost;
@@ -140,14 +168,8 @@ std::vector<CollectiveCost> PriceTransfers(double bytes,
     double flow_s = plan.GroupSeconds(p, efficiency, &limiting);
     cost.bottleneck = LinkKindLabel(limiting);
     cost.provenance = Weakest(cluster.provenance, Provenance::kDatasheet);
-    // Measured between two devices of a node: calibration's send and receive.
-    const CollectiveEnvelope* measured = profile.Envelope(CollectiveKind::kSendRecv, 2);
-    if (measured != nullptr && !over_network && options.algorithm == CollectiveAlgorithm::kAuto) {
-      cost.algorithm = "envelope";
-      cost.latency_s = EnvelopeSeconds(*measured, 0);
-      cost.provenance = measured->quality.provenance;
-      flow_s = EnvelopeSeconds(*measured, bytes) - cost.latency_s;
-    }
+    if (const CollectiveEnvelope* measured = MeasuredTransfer(profile, over_network))
+      flow_s = TakeMeasured(*measured, bytes, &cost);
     Complete(&cost, bytes, flow_s);
     if (options.want_pattern) cost.pattern = plan.GroupLockStep(p, flow_s);
   }

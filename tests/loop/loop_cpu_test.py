@@ -63,17 +63,19 @@ class Cpu(Loop):
                 self.assertEqual(code, 0, errors)
 
     def start(self):
+        """A run that would not end, its ranks' process ids, and the record that it must not leave."""
         run = pathlib.Path(self.path("run.json"))
         child = subprocess.Popen([self.aurum, "execute", scenario("pp"), "--backend", "cpu", "--profile", self.profile,
                                   "--steps", "100000", "-o", run], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                  env={**os.environ, "NO_COLOR": "1"})
         pids, lines = {}, []
-        while len(pids) < 2:
+        while not pids:
             line = child.stderr.readline()
             self.assertTrue(line, "".join(lines))
             lines.append(line)
-            for rank, pid in re.findall(r"rank (\d+)\D+process (\d+)", line):
-                pids[int(rank)] = int(pid)
+            told = re.search(r"2 ranks, processes (\d+), (\d+)", line)
+            if told:
+                pids = {0: int(told[1]), 1: int(told[2])}
         time.sleep(1)
         return child, pids, run
 
@@ -90,6 +92,15 @@ class Cpu(Loop):
         _, errors = child.communicate(timeout=60)
         self.assertIn("E0910", errors)
         self.assertRegex(errors, r"rank 1 was killed by signal 9")
+        self.assertNotEqual(child.returncode, 0)
+        self.check_gone(child, pids, run)
+
+    def test_a_hung_rank_is_named(self):
+        child, pids, run = self.start()
+        os.kill(pids[0], signal.SIGSTOP)
+        _, errors = child.communicate(timeout=120)
+        self.assertIn("E0911", errors)
+        self.assertRegex(errors, r"rank 0 .*hangs")
         self.assertNotEqual(child.returncode, 0)
         self.check_gone(child, pids, run)
 

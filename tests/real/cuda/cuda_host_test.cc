@@ -11,6 +11,7 @@
 #include "calibrate/cuda/primitives.h"
 #include "real/cuda/communicators.h"
 #include "real/cuda/cuda_backend.h"
+#include "real/job_folder.h"
 #include "sim/core/diagnostic.h"
 #include "tests/real/cuda/fake_api.h"
 
@@ -317,6 +318,7 @@ TEST_CASE("splits: every rank in one group a round, the same rounds in whatever 
 
 // A rank that computes, reduces with another, sends, receives and waits.
 struct SmallJob {
+  std::optional<ProgressPage> page;  // which makes a folder one of a job
   Program program;
   RankProgram mine;
   Job job;
@@ -357,6 +359,7 @@ struct SmallJob {
     folder = std::filesystem::temp_directory_path() /
              ("aurum-cuda-host-" + std::to_string(std::rand()) + (lone ? "l" : "g"));
     std::filesystem::create_directories(folder);
+    page.emplace(ProgressPage::Create(folder.string(), 2));
     // What rank 1 would have told.
     RankProgram other = mine;
     other.rank = 1;
