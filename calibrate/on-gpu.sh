@@ -58,9 +58,10 @@ for name in "${scenarios[@]}"; do files+=(--for "scenarios/$name.json"); done
 calibrate=("$program" calibrate --backend cuda "${files[@]}" -o "$out/profile.json" --measurements "$out/measurements.json")
 
 part version 30 "$program" --version
-if ! part calibrate 170 "${calibrate[@]}" && [[ ! -s $out/profile.json ]]; then
+if ! part calibrate 170 "${calibrate[@]}" --budget 100 && [[ ! -s $out/profile.json ]]; then
+  rm -f "$out/measurements.json"
   # An error of the device ends a process for good; attention by cuDNN is the part that is least our own.
-  AURUM_NO_CUDNN=1 part calibrate-without-cudnn 70 "${calibrate[@]}" && export AURUM_NO_CUDNN=1
+  AURUM_NO_CUDNN=1 part calibrate-without-cudnn 80 "${calibrate[@]}" --budget 40 && export AURUM_NO_CUDNN=1
 fi
 for name in "${scenarios[@]}"; do
   if [[ -s $out/profile.json ]]; then

@@ -63,7 +63,7 @@ std::vector<RankRun> RunOnVirtualRanks(const Options& options, const ExecuteComm
 
 std::string Summary(const RunRecord& record, const Executable& e, Format format) {
   Table facts({"", ""}, "<<");
-  const double predicted = e.outcome.StepSeconds();
+  const double predicted = e.PredictedSeconds();
   facts.Row({"scenario", record.scenario_name});
   facts.Row({"backend",
              fmt::format("{}, by {}{}", record.backend, record.clock,

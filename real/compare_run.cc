@@ -268,15 +268,6 @@ Predicted PredictedOf(const Executable& e, OpId op) {
   return {Seconds(e.outcome.schedule.start[op]), Seconds(e.outcome.schedule.end[op])};
 }
 
-// The step: of a lone rank, until the last of its own ops.
-double PredictedStep(const Executable& e) {
-  if (e.lone_rank < 0) return e.outcome.StepSeconds();
-  double end = 0;
-  for (const RankOp& op : e.RankAt(e.lone_rank).ops)
-    end = std::max(end, Seconds(e.outcome.schedule.end[op.op]));
-  return end;
-}
-
 struct PathStep {
   OpId op = kNoOp;
   OpId before = kNoOp;
@@ -581,7 +572,7 @@ bool SamePlanDocument(const RunRecord& record, const Json& scenario) {
 RunComparison CompareRun(const RunRecord& record, const Executable& predicted, const Json& scenario,
                          double tokens_per_step) {
   RunComparison out;
-  const double step = PredictedStep(predicted);
+  const double step = predicted.PredictedSeconds();
   out.metrics.push_back(
       {"step_time_s", step, record.step_time_s,
        record.lone_rank >= 0 ? fmt::format("rank {}, alone", record.lone_rank) : std::string()});

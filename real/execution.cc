@@ -56,6 +56,14 @@ RankProgram Executable::RankAt(int rank) const {
   return mine;
 }
 
+double Executable::PredictedSeconds() const {
+  if (lone_rank < 0) return outcome.StepSeconds();
+  double end = 0;
+  for (const RankOp& op : RankAt(lone_rank).ops)
+    end = std::max(end, Seconds(outcome.schedule.end[op.op]));
+  return end;
+}
+
 Executable MakeExecutable(Scenario scenario, int lone_rank) {
   CheckExecutable(scenario);
   Executable e;

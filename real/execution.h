@@ -19,6 +19,8 @@ struct Executable {
       peak_bytes;  // by GPU; of a lone rank, its own alone. 0 = the model cannot tell
 
   int Ranks() const { return lone_rank < 0 ? scenario.cluster->GpuCount() : 1; }
+  // The simulated step; of a lone rank, until the last of its own ops.
+  double PredictedSeconds() const;
   // Of the plan: 0 … Ranks() − 1, or the lone one.
   RankProgram RankAt(int rank) const;
 };
