@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <ctime>
 #include <filesystem>
@@ -64,6 +65,8 @@ std::vector<RankRun> RunOnVirtualRanks(const Options& options, const ExecuteComm
 std::string Summary(const RunRecord& record, const Executable& e, Format format) {
   Table facts({"", ""}, "<<");
   const double predicted = e.PredictedSeconds();
+  double off = (predicted / record.step_time_s - 1) * 100;
+  if (std::abs(off) < 0.05) off = 0;  // not "-0.0"
   facts.Row({"scenario", record.scenario_name});
   facts.Row({"backend",
              fmt::format("{}, by {}{}", record.backend, record.clock,

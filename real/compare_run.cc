@@ -368,8 +368,15 @@ std::vector<ErrorPart> Parts(const std::vector<PathStep>& path, const std::vecto
             kernel_times[program.work[at].kernels][k] * program.work[at].repeats;
       }
     }
-    gaps.measured_s += node.start_s - (before == kNoOp ? 0 : nodes[before].end_s);
-    waited(p.start_s - (before == kNoOp ? 0 : PredictedOf(e, before).end_s));
+    double gap = node.start_s - (before == kNoOp ? 0 : nodes[before].end_s);
+    double wait = p.start_s - (before == kNoOp ? 0 : PredictedOf(e, before).end_s);
+    if (e.lone_rank >= 0) {  // waits for modelled ranks are in both
+      const double both = std::max(std::min(gap, wait), 0.0);
+      gap -= both;
+      wait -= both;
+    }
+    gaps.measured_s += gap;
+    waited(wait);
   }
   const OpId end = path.front().op;
   waited(predicted_step - PredictedOf(e, end).end_s);
