@@ -56,8 +56,7 @@ KernelCost CostOf(const Kernel& kernel, const CostContext& c) {
   return cost;
 }
 
-KernelCost Gemm(GemmRole role, double m, double n, double k, const CostContext& c) {
-  if (m <= 0 || n <= 0 || k <= 0) return {};
+Kernel Product(GemmRole role, double m, double n, double k, const CostContext& c) {
   Kernel kernel;
   kernel.kind = KernelKind::kGemm;
   kernel.dtype = MatrixType(c.precision);
@@ -65,7 +64,11 @@ KernelCost Gemm(GemmRole role, double m, double n, double k, const CostContext& 
   kernel.m = m;
   kernel.n = n;
   kernel.k = k;
-  return CostOf(kernel, c);
+  return kernel;
+}
+
+KernelCost Gemm(GemmRole role, double m, double n, double k, const CostContext& c) {
+  return m > 0 && n > 0 && k > 0 ? CostOf(Product(role, m, n, k, c), c) : KernelCost{};
 }
 
 KernelCost Memory(double bytes, const CostContext& c) {
@@ -150,13 +153,7 @@ void AddGrouped(PassCost* pass, double routed, double experts, double in, double
   const double busy = std::min(experts, routed);  // an expert without a token costs nothing
   const double each = routed / busy;
   const auto group = [&](GemmRole role, double m, double n, double k) {
-    Kernel kernel;
-    kernel.kind = KernelKind::kGemm;
-    kernel.dtype = MatrixType(c.precision);
-    kernel.role = role;
-    kernel.m = m;
-    kernel.n = n;
-    kernel.k = k;
+    Kernel kernel = Product(role, m, n, k, c);
     kernel.count = busy;
     kernel.grouped = true;
     return CostOf(kernel, c);

@@ -4,11 +4,11 @@
 //   AURUM_WEB_BUILD=build/…/reports/web node tests/reports/run_page_test.mjs build/…/aurum
 //   SHOTS=DIR writes screenshots besides; CHROMIUM names the browser.
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { pathToFileURL } from "node:url";
+import { launch, visit } from "./browser.mjs";
 
 const aurum = process.argv[2], require = createRequire(join(process.env.AURUM_WEB_BUILD, "package.json"));
 const Ajv = require("ajv/dist/2020").default;
@@ -66,32 +66,9 @@ for (const [name, change] of [["a part of an unknown kind", (r) => { r.parts[0].
   expect(`the schema refuses ${name}`, !valid(island));
 }
 
-const executablePath = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((path) => path && existsSync(path));
-if (!executablePath) {
-  const ci = Boolean(process.env.CI) && process.env.CI !== "false";
-  expect("chromium (Debian package chromium)", !ci, "not here");
-  console.log("skipped: no chromium here; the page was not drawn");
-} else {
-  const { chromium } = require("playwright-core");
-  const browser = await chromium.launch({ executablePath, args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"], timeout: 180000 });
-  async function open(name, options, act) {
-    const context = await browser.newContext({ offline: true, viewport: { width: 1280, height: 900 }, ...options });
-    const tab = await context.newPage(), problems = [];
-    tab.setDefaultTimeout(180000); // a busy machine is no failure
-    tab.on("console", (m) => ["error", "warning"].includes(m.type()) && problems.push(m.text()));
-    tab.on("pageerror", (e) => problems.push(String(e)));
-    tab.on("request", (r) => !/^(file|data|blob):/.test(r.url()) && problems.push("request " + r.url()));
-    try {
-      await tab.goto(pathToFileURL(pages[name].html).href);
-      await tab.waitForSelector("footer");
-      await tab.waitForTimeout(200);
-      await act(tab);
-    } catch (error) {
-      problems.push(String(error));
-    }
-    expect(`${name}, ${JSON.stringify(options)}: nothing on the console, nothing fetched`, problems.length === 0, problems.join("; "));
-    await context.close();
-  }
+const browser = await launch(expect);
+if (browser) {
+  const open = (name, options, act) => visit(browser, expect, name, pages[name].html, options, act);
   const overflow = () => document.documentElement.scrollWidth - document.documentElement.clientWidth;
   const shapes = () => document.querySelector("#timelines .chart").querySelectorAll("svg path").length;
   for (const colorScheme of ["light", "dark"]) await open("slower", { colorScheme }, async (t) => {
