@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -57,6 +58,26 @@ std::string CommandHelp(const CLI::App& app, const std::vector<std::string>& wor
                                               : "did you mean '" + nearest + "'?";
   }
   return "aurum --help lists the commands";
+}
+
+// "5%" and "0.05" are the same tolerance; a bare 5 could be meant as either, and is neither.
+double ShareOf(const std::string& text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, value);
+  const std::string_view unit(read.ptr, static_cast<std::size_t>(end - read.ptr));
+  const bool percent = unit == "%";
+  if (read.ec != std::errc() || !(percent || unit.empty()) || !std::isfinite(value) || value < 0) {
+    ThrowInput(1, "--tolerance '" + text + "' is neither a percentage nor a share",
+               "--tolerance 5%, or 0.05", ExitCode::kUsage);
+  }
+  if (!percent && value >= 1) {
+    char much[40];
+    std::snprintf(much, sizeof much, "%g", value * 100);
+    ThrowInput(1, "--tolerance " + text + " would be " + much + " %",
+               "did you mean " + text + "%? A share is below 1", ExitCode::kUsage);
+  }
+  return percent ? value / 100 : value;
 }
 
 // A result must not replace what it was made from.
@@ -314,7 +335,7 @@ int Main(int argc, char** argv) {
       ->check(CLI::Range(2, 4096));
 
   PublishedCommand published;
-  double tolerance = 0;
+  std::string tolerance;
   CLI::App* validate =
       app.add_subcommand("validate", "predicted against measured: one run, or published records");
   std::string measured_run;
@@ -327,13 +348,11 @@ int Main(int argc, char** argv) {
   measured->add_option("--encoders", published.encoders,
                        "rows of vision encoders' throughput, as of timm's benchmark tables");
   measured->require_option(1);
-  CLI::Option* tolerance_option =
-      validate
-          ->add_option("--tolerance", tolerance,
-                       "of --measured, in percent: exit code 5 if the step's error exceeds it "
-                       "(default: 5 of a cuda run, 25 of cpu, 1 of virtual); of --published, as a "
-                       "share, e.g. 0.1: exit code 5 if the mean error of a source exceeds it")
-          ->check(CLI::Range(0.0, 1e3));
+  CLI::Option* tolerance_option = validate->add_option(
+      "--tolerance", tolerance,
+      "5% or 0.05: exit code 5 if the step's error exceeds it (--measured; default 5% "
+      "of a cuda run, 25% of cpu, 1% of virtual), or the mean error of a source "
+      "(--published; no default)");
   validate->add_option("--show", published.show,
                        "one record's id: the model, cluster and scenario that it becomes");
   validate->add_option("--html", published.html,
@@ -487,12 +506,12 @@ int Main(int argc, char** argv) {
     } else if (import_command->parsed()) {
       code = ImportCommand(options, kind, file, machine);
     } else if (validate->parsed()) {
-      if (tolerance_option->count() > 0) published.tolerance = tolerance;
+      if (tolerance_option->count() > 0) published.tolerance = ShareOf(tolerance);
       code = measured_run.empty()
                  ? ValidateCommand(options, published)
                  : ValidateRunCommand(
                        options, {scenario, measured_run, published.html,
-                                 tolerance_option->count() > 0 ? std::optional(tolerance / 100)
+                                 tolerance_option->count() > 0 ? std::optional(ShareOf(tolerance))
                                                                : std::nullopt});
     } else if (list->parsed()) {
       code = ListCommand(options, what);

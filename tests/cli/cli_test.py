@@ -456,7 +456,7 @@ class Published(Files):
         self.assertEqual(one, three)
 
     def test_tolerance(self):
-        self.assertEqual(aurum("validate", "--published", self.RECORDS, "--tolerance", "100", "-q").returncode, 0)
+        self.assertEqual(aurum("validate", "--published", self.RECORDS, "--tolerance", "10000%", "-q").returncode, 0)
         ran = aurum("validate", "--published", self.RECORDS, "--tolerance", "0.001")
         self.assertEqual(ran.returncode, 5)
         self.assertIn("error[E0865]", ran.stderr)
@@ -633,9 +633,12 @@ class Measured(Files):
                                document["metrics"]["step_time_s"]["measured"] - document["metrics"]["step_time_s"]["predicted"], places=9)
         self.assertRegex(ran.stderr, r"error\[E0980\]: the step time is predicted -16\.7 % off, beyond 1 %: .*took 1\.20 × the predicted time")
         self.assertIn("aurum calibrate --backend virtual", ran.stderr)
-        # In percent.
-        self.assertEqual(aurum("validate", self.PLAN, "--measured", run, "--tolerance", "17").returncode, 0)
-        self.assertEqual(aurum("validate", self.PLAN, "--measured", run, "--tolerance", "16").returncode, 5)
+        # A percentage or a share; a bare number of 1 or more could be meant as either.
+        ambiguous = aurum("validate", self.PLAN, "--measured", run, "--tolerance", "12.5")
+        self.assertEqual(ambiguous.returncode, 2)
+        self.assertIn("did you mean 12.5%?", ambiguous.stderr)
+        self.assertEqual(aurum("validate", self.PLAN, "--measured", run, "--tolerance", "17%").returncode, 0)
+        self.assertEqual(aurum("validate", self.PLAN, "--measured", run, "--tolerance", "0.16").returncode, 5)
         text = aurum("validate", self.PLAN, "--measured", run).stdout
         for part in ("step time", "-16.7 %", "what makes the difference", "forward", "outside tolerance"):
             self.assertIn(part, text)

@@ -18,7 +18,7 @@ from loop import Loop
 
 PLANS = ["dp", "tp", "pp"]
 CLEAN_SHARE = 0.05
-TOLERANCE = 25
+TOLERANCE = "25%"
 
 
 def scenario(plan):

@@ -24,7 +24,7 @@ class Virtual(Loop):
         for plan in PLANS:
             run = self.path(plan + ".json")
             self.ok("execute", scenario(plan), *HIDDEN, "--seed", 11, "--profile", profile, "-o", run)
-            code, document, errors = self.comparison(scenario(plan), run, "--profile", profile, "--tolerance", "1")
+            code, document, errors = self.comparison(scenario(plan), run, "--profile", profile, "--tolerance", "1%")
             with self.subTest(plan=plan):
                 self.assertEqual(code, 0, errors)
                 step = document["metrics"]["step_time_s"]
@@ -39,7 +39,7 @@ class Virtual(Loop):
         for plan in ("dp", "tp", "fsdp"):
             run = self.path(plan + ".json")
             self.ok("execute", scenario(plan), *HIDDEN, "--profile", profile, "-o", run)
-            code, document, errors = self.comparison(scenario(plan), run, "--profile", profile, "--tolerance", "5")
+            code, document, errors = self.comparison(scenario(plan), run, "--profile", profile, "--tolerance", "5%")
             with self.subTest(plan=plan):
                 self.assertEqual(code, 0, errors)
 
@@ -75,7 +75,7 @@ class Virtual(Loop):
         for rank in (0, 5):
             run = self.path(f"rank-{rank}.json")
             self.ok("execute", scenario("pp"), "--backend", "virtual", "--rank", rank, "-o", run)
-            code, document, errors = self.comparison(scenario("pp"), run, "--tolerance", "0.1")
+            code, document, errors = self.comparison(scenario("pp"), run, "--tolerance", "0.001")
             self.assertEqual(code, 0, errors)
         big = self.path("big.json")
         self.ok("execute", "scenarios/llama-3.1-405b-16384xh100.json", "--backend", "virtual", "--rank", "9000", "-o", big)
