@@ -14,6 +14,7 @@
 #include "cli/version.h"
 #include "real/cpu/cpu_launch.h"
 #include "real/cuda/cuda_backend.h"
+#include "real/device_query.h"
 #include "real/execution.h"
 #include "real/supervisor.h"
 #include "real/virtual/virtual_run.h"
@@ -127,7 +128,9 @@ ExitCode ExecuteCommand(const Options& options, const std::string& file,
         job, LaunchOf(command.backend, job.ranks),
         [&](const std::string& line) { Narrate(options, line); }, [] { return g_stop != 0; });
     std::signal(SIGINT, before);
-    base.clock = command.backend == "cpu" ? "thread CPU time" : "device events";
+    const bool cpu = command.backend == "cpu";
+    base.clock = cpu ? "thread CPU time" : "device events";
+    base.versions = {{"backend", cpu ? DescribeCpuBackend() : AttachedDevices()}};
   }
   RunRecord record = MakeRunRecord(plan, runs, command.steps);
   record.tool_version = kToolVersion;
