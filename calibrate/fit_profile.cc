@@ -741,6 +741,16 @@ class Fitter {
     for (const auto& [reason, count] : reasons) {
       Remark(std::to_string(count) + " of the planned measurements left out: " + reason);
     }
+    // What a plan runs and nobody measured is priced by models: worth its name.
+    constexpr int kNamed = 8;
+    int missing = 0;
+    for (const Measurements::LeftOut& left : in_.left_out) {
+      if (!left.item.exact) continue;
+      if (++missing <= kNamed)
+        Remark("of the plan itself, not measured (" + left.reason + "): " + Describe(left.item));
+    }
+    if (missing > kNamed)
+      Remark("and " + std::to_string(missing - kNamed) + " more of the plan itself");
   }
 
   const Measurements& in_;

@@ -117,10 +117,12 @@ Measurements MeasureCpu(const Options& options, const CalibrateCommandLine& comm
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   std::signal(SIGINT, OnInterrupt);
+  std::signal(SIGTERM, OnInterrupt);
   const std::string text =
       RunMeasurementJob(job, CpuLaunch(self.parent_path().string(), command.ranks), hooks.narrate,
                         [] { return g_interrupted.load(); });
   std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
   return ReadMeasurements(ParseJson(text, "the job's measurements"));
 }
 

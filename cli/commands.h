@@ -56,7 +56,7 @@ struct MeasuredCommand {
 ExitCode ValidateRunCommand(const Options& options, const MeasuredCommand& command);
 // Runs a plan for real, or on logical clocks, and writes what it was.
 struct ExecuteCommandLine {
-  std::string backend = "virtual";
+  std::string backend = "cuda";
   int lone_rank = -1;  // this rank alone, the others modelled; -1: all
   std::string truth;   // virtual: the hidden profile
   double noise = 0;    // virtual: of an op's duration

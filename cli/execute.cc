@@ -80,9 +80,7 @@ std::string Summary(const RunRecord& record, const Executable& e, Format format)
       {"steps", fmt::format("{} timed, {} of them clean, varying by {}", record.steps_s.size(),
                             record.clean_steps_s.size(), ShowPercent(record.variation))});
   if (!record.wall_steps_s.empty()) {
-    std::vector<double> wall = record.wall_steps_s;
-    std::sort(wall.begin(), wall.end());
-    facts.Row({"wall clock", ShowSeconds(wall[wall.size() / 2]) + " a step"});
+    facts.Row({"wall clock", ShowSeconds(MedianOf(record.wall_steps_s)) + " a step"});
   }
   for (const RunCheck& check : record.checks)
     facts.Row({"check: " + check.name,
@@ -101,6 +99,7 @@ ExitCode ExecuteCommand(const Options& options, const std::string& file,
   InputCache cache(options.data_root);
   Scenario scenario = ReadScenario(document, &cache);
   PrintWarnings(options, scenario.warnings);
+  RefuseToReplace(scenario, {{"-o", options.output}});
   const Executable plan = MakeExecutable(std::move(scenario), command.lone_rank);
   if (options.dry_run) {
     Narrate(options, fmt::format("valid: {} ops, shape {}", plan.program.info.size(),
@@ -124,10 +123,12 @@ ExitCode ExecuteCommand(const Options& options, const std::string& file,
     job.steps = command.steps;
     job.seed = command.seed;
     const auto before = std::signal(SIGINT, OnInterrupt);
+    std::signal(SIGTERM, OnInterrupt);
     runs = RunJob(
         job, LaunchOf(command.backend, job.ranks),
         [&](const std::string& line) { Narrate(options, line); }, [] { return g_stop != 0; });
     std::signal(SIGINT, before);
+    std::signal(SIGTERM, SIG_DFL);
     const bool cpu = command.backend == "cpu";
     base.clock = cpu ? "thread CPU time" : "device events";
     base.versions = {{"backend", cpu ? DescribeCpuBackend() : AttachedDevices()}};

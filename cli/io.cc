@@ -52,6 +52,38 @@ void WriteOutput(const Options& options, std::string_view text) {
   }
 }
 
+void RefuseToReplace(const std::vector<std::string>& inputs,
+                     const std::vector<WrittenFile>& written) {
+  std::error_code error;
+  const auto same = [&](const std::string& a, const std::string& b) {
+    return std::filesystem::equivalent(a, b, error) ||
+           std::filesystem::weakly_canonical(a, error) ==
+               std::filesystem::weakly_canonical(b, error);
+  };
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    const auto& [option, path] = written[i];
+    if (path.empty() || path == "-") continue;
+    for (const std::string& input : inputs) {
+      if (!input.empty() && same(input, path)) {
+        ThrowInput(205, option + " names the input '" + input + "' itself", "write to another file",
+                   ExitCode::kUsage);
+      }
+    }
+    for (std::size_t j = 0; j < i; ++j) {
+      if (!written[j].path.empty() && same(written[j].path, path)) {
+        ThrowInput(205, option + " and " + written[j].option + " name one file, '" + path + "'",
+                   "write to two files", ExitCode::kUsage);
+      }
+    }
+  }
+}
+
+void RefuseToReplace(const Scenario& scenario, const std::vector<WrittenFile>& written) {
+  std::vector<std::string> inputs;
+  for (const Scenario::Input& input : scenario.inputs) inputs.push_back(input.name);
+  RefuseToReplace(inputs, written);
+}
+
 std::string DateOf(const std::vector<std::string>& inputs) {
   std::time_t newest = 0;
   if (const char* epoch = std::getenv("SOURCE_DATE_EPOCH"); epoch != nullptr && *epoch != '\0') {

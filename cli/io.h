@@ -11,6 +11,15 @@ namespace aurum {
 
 // The only place that prints. Data goes to -o or stdout, narration to stderr.
 void WriteOutput(const Options& options, std::string_view text);
+// A result must not replace what it was made from, nor another result: E0205. `written`: option and
+// file, "" where it is not given; `inputs` may be names of catalogues, which are no files here.
+struct WrittenFile {
+  std::string option, path;
+};
+void RefuseToReplace(const std::vector<std::string>& inputs,
+                     const std::vector<WrittenFile>& written);
+// The same for the files that a scenario names.
+void RefuseToReplace(const Scenario& scenario, const std::vector<WrittenFile>& written);
 void Narrate(const Options& options, std::string_view line);
 void PrintDiagnostic(const Options& options, const Diagnostic& diagnostic);
 void PrintWarnings(const Options& options, const std::vector<Diagnostic>& warnings);

@@ -80,20 +80,6 @@ double ShareOf(const std::string& text) {
   return percent ? value / 100 : value;
 }
 
-// A result must not replace what it was made from.
-void RefuseOwnInput(const Options& options, std::vector<std::string> inputs,
-                    const std::vector<std::string>& more) {
-  inputs.insert(inputs.end(), more.begin(), more.end());
-  for (const std::string& input : inputs) {
-    std::error_code error;
-    if (options.output.empty() || input.empty() ||
-        !std::filesystem::equivalent(input, options.output, error))
-      continue;
-    ThrowInput(205, "-o names the input '" + input + "' itself", "write to another file",
-               ExitCode::kUsage);
-  }
-}
-
 int Main(int argc, char** argv) {
   Options options;
   options.data_root = DataRoot(argv[0]);
@@ -177,7 +163,9 @@ int Main(int argc, char** argv) {
   CLI::App* execute = app.add_subcommand(
       "execute", "run the plan for real and write a record of every op (opens in Perfetto)");
   execute->add_option("scenario", scenario, "scenario file")->required();
-  execute->add_option("--backend", execute_line.backend, "cuda, cpu or virtual (logical clocks)")
+  execute
+      ->add_option("--backend", execute_line.backend,
+                   "cuda (default), cpu or virtual (logical clocks)")
       ->check(CLI::IsMember({"cuda", "cpu", "virtual"}));
   execute
       ->add_option(
@@ -472,9 +460,13 @@ int Main(int argc, char** argv) {
       all_inputs.insert(all_inputs.end(), more->begin(), more->end());
     all_inputs.push_back(calibrate_line.base);
     all_inputs.push_back(calibrate_line.truth);
-    RefuseOwnInput(options, all_inputs,
-                   {scenario, measured_run, file, loads, cluster, published.records,
-                    published.encoders, expect.measured});
+    for (const std::string& more :
+         {scenario, measured_run, file, loads, cluster, published.records, published.encoders,
+          expect.measured, execute_line.truth, profile})
+      all_inputs.push_back(more);
+    RefuseToReplace(all_inputs, {{"-o", options.output},
+                                 {"--html", published.html},
+                                 {"--measurements", calibrate_line.measurements}});
     if (!std::filesystem::is_directory(options.data_root + "/models/catalogue")) {
       ThrowInput(206, "no catalogues under '" + options.data_root + "'",
                  "set AURUM_DATA to the folder that holds models/, topologies/ and calibrate/, or "

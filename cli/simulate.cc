@@ -277,6 +277,7 @@ ExitCode SimulateCommand(const Options& options, const std::string& file) {
   const JsonDocument document = OpenScenario(options, file);
   InputCache cache(options.data_root);
   Scenario scenario = ReadScenario(document, &cache);
+  RefuseToReplace(scenario, {{"-o", options.output}});
   if (options.dry_run) {
     PrintWarnings(options, scenario.warnings);
     Narrate(options, "'" + file + "' is valid");

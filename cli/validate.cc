@@ -260,22 +260,13 @@ ExitCode ValidateEncoders(const Options& options, const std::string& file) {
 }
 
 // Refuses a page that cannot be written before the predictions, which take a while, are made.
-void CheckPage(const Options& options, const PublishedCommand& command) {
+void CheckPage(const PublishedCommand& command) {
   if (command.html.empty()) return;
   const std::filesystem::path page = command.html;
   std::error_code error;
   if (!command.encoders.empty() || !command.show.empty()) {
     ThrowInput(1, "--html is a page of a whole comparison of --published",
                command.show.empty() ? "leave out --html" : "leave out --show or --html",
-               ExitCode::kUsage);
-  }
-  if (std::filesystem::equivalent(command.records, page, error)) {
-    ThrowInput(205, "--html names the input '" + command.records + "' itself",
-               "write to another file", ExitCode::kUsage);
-  }
-  if (!options.output.empty() && std::filesystem::weakly_canonical(page, error) ==
-                                     std::filesystem::weakly_canonical(options.output, error)) {
-    ThrowInput(205, "--html and -o name one file, '" + command.html + "'", "write to two files",
                ExitCode::kUsage);
   }
   const std::filesystem::path folder = page.parent_path();
@@ -289,7 +280,7 @@ void CheckPage(const Options& options, const PublishedCommand& command) {
 }  // namespace
 
 ExitCode ValidateCommand(const Options& options, const PublishedCommand& command) {
-  CheckPage(options, command);
+  CheckPage(command);
   if (!command.encoders.empty()) return ValidateEncoders(options, command.encoders);
   const JsonDocument document = ReadJsonFile(command.records);
   const std::filesystem::path beside =

@@ -30,6 +30,7 @@ std::string ShowMetric(const RunMetric& metric, double value) {
 
 std::string MetricTitle(const RunMetric& metric) {
   std::string name = metric.name == "step_time_s"       ? "step time"
+                     : metric.name == "compute_s"       ? "compute"
                      : metric.name == "peak_memory_gib" ? "peak memory"
                                                         : "tokens/s";
   return metric.of.empty() ? name : name + " (" + metric.of + ")";
@@ -186,11 +187,12 @@ std::string Summary(const RunRecord& record, const RunComparison& c, const Execu
     }
     out += parts.As(format) + "\n";
   }
-  const RunMetric& step = c.Step();
+  const RunMetric& judged = c.Judged();
   out += fmt::format(
-      "{}: the step is predicted {} off, tolerance {:.3g} %; {} steps on {} ({}), "
+      "{}: the {} is predicted {} off, tolerance {:.3g} %; {} steps on {} ({}), "
       "{} of them undisturbed, varying by {:.1f} %\n",
-      within ? "within tolerance" : "outside tolerance", Signed(step.RelativeError()),
+      within ? "within tolerance" : "outside tolerance",
+      judged.name == "compute_s" ? "compute of this rank" : "step", Signed(judged.RelativeError()),
       tolerance * 100, record.steps_s.size(),
       record.ranks.front().device.empty() ? record.backend : record.ranks.front().device,
       record.clock, record.clean_steps_s.size(), record.variation * 100);
@@ -216,40 +218,22 @@ Executable Predict(const Options& options, const JsonDocument& document, const R
   }
 }
 
-// Refuses a page that cannot be written, or that would replace an input.
-void CheckPage(const Options& options, const MeasuredCommand& command) {
-  if (command.html.empty()) return;
-  const std::filesystem::path page = command.html;
-  std::error_code error;
-  for (const std::string& input : {command.scenario, command.run}) {
-    if (std::filesystem::equivalent(input, page, error)) {
-      ThrowInput(205, "--html names the input '" + input + "' itself", "write to another file",
-                 ExitCode::kUsage);
-    }
-  }
-  if (!options.output.empty() && std::filesystem::weakly_canonical(page, error) ==
-                                     std::filesystem::weakly_canonical(options.output, error)) {
-    ThrowInput(205, "--html and -o name one file, '" + command.html + "'", "write to two files",
-               ExitCode::kUsage);
-  }
-}
-
 }  // namespace
 
 ExitCode ValidateRunCommand(const Options& options, const MeasuredCommand& command) {
-  CheckPage(options, command);
   const JsonDocument run_document = ReadJsonFile(command.run);
   const RunRecord record = ReadRunRecord(run_document);
   const JsonDocument document = OpenScenario(options, command.scenario);
   InputCache cache(options.data_root);
   const Executable predicted = Predict(options, document, record, run_document, &cache);
   PrintWarnings(options, predicted.scenario.warnings);
+  RefuseToReplace(predicted.scenario, {{"-o", options.output}, {"--html", command.html}});
   CheckSamePlan(record, predicted, document.root);
   const RunComparison comparison =
       CompareRun(record, predicted, document.root, TokensPerStep(predicted.scenario));
   PrintWarnings(options, comparison.warnings);
   const double tolerance = command.tolerance.value_or(DefaultTolerance(record.backend));
-  const double error = comparison.Step().RelativeError();
+  const double error = comparison.Judged().RelativeError();
   const bool within = std::abs(error) <= tolerance;
 
   if (!command.html.empty()) {
@@ -293,8 +277,10 @@ ExitCode ValidateRunCommand(const Options& options, const MeasuredCommand& comma
   if (within) return ExitCode::kOk;
   Diagnostic d;
   d.code = 980;
-  d.message = fmt::format("the step time is predicted {} off, beyond {:.3g} %: {}", Signed(error),
-                          tolerance * 100, ExplainError(comparison, predicted));
+  d.message =
+      fmt::format("the {} is predicted {} off, beyond {:.3g} %: {}",
+                  comparison.Judged().name == "compute_s" ? "compute of this rank" : "step time",
+                  Signed(error), tolerance * 100, ExplainError(comparison, predicted));
   d.help = AdviceFor(comparison, record);
   PrintDiagnostic(options, d);
   return ExitCode::kOutsideTolerance;

@@ -401,8 +401,10 @@ std::vector<ErrorPart> Parts(const std::vector<PathStep>& path, const std::vecto
     if (std::abs(part.difference_s) > nothing) parts.push_back(part);
   }
   const double difference = measured_step - predicted_step;
+  // Shares of next to nothing would be huge and say nothing.
+  const double told = 1e-4 * measured_step;
   for (ErrorPart& part : parts) {
-    if (std::abs(difference) > nothing) part.share_of_error = part.difference_s / difference;
+    if (std::abs(difference) > told) part.share_of_error = part.difference_s / difference;
   }
   std::stable_sort(parts.begin(), parts.end(), [](const ErrorPart& a, const ErrorPart& b) {
     return std::abs(a.difference_s) > std::abs(b.difference_s);
@@ -427,7 +429,10 @@ void CompareMemory(const RunRecord& record, const Executable& e, RunComparison* 
                                            return a.peak_memory_bytes < b.peak_memory_bytes;
                                          });
   const auto at = static_cast<std::size_t>(e.lone_rank >= 0 ? 0 : heaviest->rank);
-  if (heaviest->peak_memory_bytes <= 0 || at >= e.peak_bytes.size() || e.peak_bytes[at] <= 0)
+  // Our own executors hold synthetic operands, not the plan's state: no measure of it.
+  const bool synthetic = record.backend == "cpu" || record.backend == "cuda";
+  if (synthetic || heaviest->peak_memory_bytes <= 0 || at >= e.peak_bytes.size() ||
+      e.peak_bytes[at] <= 0)
     return;
   out->metrics.push_back({"peak_memory_gib", e.peak_bytes[at] / kGiB,
                           heaviest->peak_memory_bytes / kGiB,
@@ -444,7 +449,8 @@ void CheckRun(const RunRecord& record, const Executable& e, RunComparison* out) 
     Warn(out, 1980,
          fmt::format("the run was on '{}', the profile '{}' is of '{}'", facts.device,
                      e.scenario.profile->name, profile),
-         "--profile with a profile of that device: aurum calibrate -o PROFILE.json measures one");
+         "--profile with a profile of that device: aurum calibrate --backend " + record.backend +
+             " on it measures one");
   }
   if (record.variation > kWeakVariation) {
     Warn(out, 1981,
@@ -535,9 +541,14 @@ void CheckSamePlan(const RunRecord& record, const Executable& predicted, const J
   if (record.shape != ShapeOf(predicted.program)) {
     const std::vector<std::string> differences = DocumentDifferences(record.scenario, scenario);
     if (!differences.empty()) {
-      ThrowInput(981, "the run was of another plan: " + differences.front(),
-                 fmt::format("the scenario that was run, '{}', or a run of this one",
-                             record.scenario_name));
+      std::string told;
+      for (std::size_t i = 0; i < differences.size() && i < kMostDifferences; ++i)
+        told += (i > 0 ? "; " : "") + differences[i];
+      if (differences.size() > kMostDifferences)
+        told += fmt::format("; and {} more", differences.size() - kMostDifferences);
+      ThrowInput(981, "the run was of another plan: " + told,
+                 "the scenario that was run, with the same --set, or a run of this one; it was: " +
+                     record.command_line);
     }
     ThrowInput(
         981,
@@ -576,6 +587,16 @@ bool SamePlanDocument(const RunRecord& record, const Json& scenario) {
                      [](const std::string& text) { return text.starts_with("profile is "); });
 }
 
+const RunMetric& RunComparison::Judged() const {
+  const RunMetric* judged = &Step();
+  for (const RunMetric& metric : metrics) {
+    if (metric.name == "compute_s" &&
+        std::abs(metric.RelativeError()) > std::abs(judged->RelativeError()))
+      judged = &metric;
+  }
+  return *judged;
+}
+
 RunComparison CompareRun(const RunRecord& record, const Executable& predicted, const Json& scenario,
                          double tokens_per_step) {
   RunComparison out;
@@ -598,6 +619,16 @@ RunComparison CompareRun(const RunRecord& record, const Executable& predicted, c
     out.scenario_differences.push_back(fmt::format("and {} more", more));
   }
   if (record.ops.empty()) return out;
+  if (record.lone_rank >= 0) {
+    RunMetric compute{"compute_s", 0, 0, out.metrics.front().of};
+    for (const TimedOp& op : record.ops) {
+      if (op.kind != RankOpKind::kCompute) continue;
+      const Predicted p = PredictedOf(predicted, op.op);
+      compute.predicted += p.end_s - p.start_s;
+      compute.measured += op.duration_s;
+    }
+    if (compute.measured > 0) out.metrics.insert(out.metrics.begin() + 1, compute);
+  }
 
   const Program& program = predicted.program;
   const std::vector<Node> nodes = MergeRanks(record, program);
@@ -638,15 +669,19 @@ std::string NameOf(const ErrorPart& part, const Model& model) {
 }
 
 std::string ExplainError(const RunComparison& comparison, const Executable& predicted) {
-  const RunMetric& step = comparison.Step();
-  const double difference = step.measured - step.predicted;
+  const RunMetric& judged = comparison.Judged();
+  const bool compute = judged.name == "compute_s";
+  const double difference = judged.measured - judged.predicted;
   // The largest part that points the way of the error.
   const auto cause =
-      std::find_if(comparison.parts.begin(), comparison.parts.end(),
-                   [&](const ErrorPart& part) { return part.difference_s * difference > 0; });
+      std::find_if(comparison.parts.begin(), comparison.parts.end(), [&](const ErrorPart& part) {
+        return part.difference_s * difference > 0 &&
+               (!compute || (part.kind == ErrorPartKind::kOps && !part.mostly.empty()));
+      });
   if (cause == comparison.parts.end()) return "the run has no times of ops that could explain it";
   const std::string name = NameOf(*cause, *predicted.scenario.model);
-  const double share = cause->share_of_error * 100;
+  const double share =
+      compute ? cause->difference_s / difference * 100 : cause->share_of_error * 100;
   if (cause->kind != ErrorPartKind::kOps)
     return fmt::format("{} make {:.0f} % of the difference", name, share);
   const std::string mostly =
@@ -657,8 +692,10 @@ std::string ExplainError(const RunComparison& comparison, const Executable& pred
 }
 
 std::string AdviceFor(const RunComparison& comparison, const RunRecord& record) {
-  const std::string calibrate = "aurum calibrate --backend " + record.backend +
-                                " -o PROFILE.json, then again with --profile PROFILE.json";
+  const std::string calibrate =
+      "aurum calibrate --backend " + record.backend +
+      (record.backend == "virtual" ? " --truth THE-RUN'S" : "") +
+      " --for SCENARIO.json -o PROFILE.json, then again with --profile PROFILE.json";
   const bool other_device =
       std::any_of(comparison.warnings.begin(), comparison.warnings.end(),
                   [](const Diagnostic& warning) { return warning.code == 1980; });

@@ -10,6 +10,9 @@
 namespace aurum {
 namespace {
 
+// Processes, or threads, of one job.
+constexpr int kMostRanks = 1024;
+
 void Refuse(const std::string& what, const std::string& help) {
   ThrowInput(903, what + " cannot be executed", help, ExitCode::kInfeasible);
 }
@@ -27,13 +30,6 @@ void CheckExecutable(const Scenario& s) {
            "one size for all samples: text_tokens and images without distributions");
   if (s.plan.offload.optimizer > 0)
     Refuse("an optimizer on the host", "plan.offload.optimizer = 0; states on the GPU");
-}
-
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 double VariationOf(const std::vector<double>& values) {
@@ -74,6 +70,12 @@ Executable MakeExecutable(Scenario scenario, int lone_rank) {
     ThrowInput(902, "there is no rank " + std::to_string(lone_rank),
                "the cluster has ranks 0 to " + std::to_string(gpus - 1), ExitCode::kUsage);
   }
+  if (lone_rank < 0 && gpus > kMostRanks) {
+    ThrowInput(904,
+               "this plan has " + std::to_string(gpus) + " ranks; a job on one machine has " +
+                   std::to_string(kMostRanks) + " at most",
+               "--rank 0: one rank alone, the others modelled", ExitCode::kInfeasible);
+  }
   LowerOptions options;
   options.fold = lone_rank >= 0 ? Fold::kOn : Fold::kOff;
   options.for_execution = true;
@@ -87,6 +89,13 @@ Executable MakeExecutable(Scenario scenario, int lone_rank) {
       e.peak_bytes.push_back(memory.classes[e.program.ClassOf(gpu)].peak_bytes);
   }
   return e;
+}
+
+double MedianOf(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 std::string NameOf(const Program& program, const Scenario& scenario, OpId op) {
@@ -163,7 +172,7 @@ RunRecord MakeRunRecord(const Executable& e, const std::vector<RankRun>& runs,
   }
   const std::vector<double>& counted =
       record.clean_steps_s.empty() ? record.steps_s : record.clean_steps_s;
-  record.step_time_s = Median(counted);
+  record.step_time_s = MedianOf(counted);
   record.variation = VariationOf(counted);
   for (const RankRun& run : runs) {
     record.ranks.push_back(run.facts);
@@ -193,8 +202,8 @@ RunRecord MakeRunRecord(const Executable& e, const std::vector<RankRun>& runs,
       timed.what = info.kind;
       timed.module = info.module;
       timed.micro_batch = info.micro_batch;
-      timed.start_s = Median(std::move(starts));
-      timed.duration_s = Median(std::move(durations));
+      timed.start_s = MedianOf(std::move(starts));
+      timed.duration_s = MedianOf(std::move(durations));
       timed.modelled_s = op.modelled_s;
       record.ops.push_back(timed);
     }

@@ -26,13 +26,16 @@ struct Executable {
 };
 
 // Lowers and simulates. Errors: what a lowering throws, and
-//   E0902 no such rank
+//   E0902 no such rank · E0904 more ranks than a job on one machine can have
 //   E0903 something imposed or drawn that nobody can run: what_if, faults, variation, uneven samples,
 //         an optimizer on the host
 Executable MakeExecutable(Scenario scenario, int lone_rank = -1);
 
 // What one op is, for people: "backward of backbone, micro-batch 2".
 std::string NameOf(const Program& program, const Scenario& scenario, OpId op);
+
+// The middle value, or the mean of the two; 0 of none.
+double MedianOf(std::vector<double> values);
 
 // Puts what the ranks handed back into a record: a step is as long as its slowest rank, clean if it was
 // so on all of them. Who ran it, when and how is left to the caller.

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "real/execution.h"
 #include "real/op_names.h"
 #include "sim/core/object_reader.h"
 
@@ -311,6 +312,18 @@ RunRecord Read(const JsonDocument& document) {
   if (record.clean_steps_s.size() > record.steps_s.size()) {
     reader.Fail(kNotARecord, "clean_steps_s", "there are more clean steps than steps",
                 "clean_steps_s holds some of steps_s");
+  }
+  std::vector<double> all = record.steps_s, clean = record.clean_steps_s;
+  std::sort(all.begin(), all.end());
+  std::sort(clean.begin(), clean.end());
+  if (!std::includes(all.begin(), all.end(), clean.begin(), clean.end())) {
+    reader.Fail(kNotARecord, "clean_steps_s", "a clean step is none of steps_s",
+                "clean_steps_s holds some of steps_s");
+  }
+  const double typical = MedianOf(clean.empty() ? all : clean);
+  if (std::abs(record.step_time_s - typical) > 1e-9 * typical) {
+    reader.Fail(kNotARecord, "step_time_s", "it is not the median of the clean steps",
+                "the median of clean_steps_s, or of steps_s where no step is clean");
   }
   if (record.lone_rank >= 0 &&
       (record.ranks.size() != 1 || record.ranks.front().rank != record.lone_rank)) {

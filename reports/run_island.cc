@@ -240,7 +240,7 @@ Json TimelinesJson(const RunRecord& record, const RunComparison& comparison,
 
 std::string AnswerOf(const RunRecord& record, const RunComparison& comparison,
                      const Executable& predicted, double tolerance) {
-  const RunMetric& step = comparison.Step();
+  const RunMetric& step = comparison.Judged();
   const bool within = std::abs(step.RelativeError()) <= tolerance;
   std::string out = fmt::format(
       "{} {} predicted, {} measured: {}, {} the tolerance of {}.",
@@ -329,7 +329,7 @@ Json RunIsland(const RunRecord& record, const RunComparison& comparison,
 
   Json run = Json::Object();
   run.Set("backend", record.backend);
-  run.Set("within_tolerance", std::abs(step.RelativeError()) <= origin.tolerance);
+  run.Set("within_tolerance", std::abs(comparison.Judged().RelativeError()) <= origin.tolerance);
   run.Set("tolerance", RoundSignificant(origin.tolerance, 4));
   run.Set("metrics", MetricsJson(comparison));
   run.Set("steps_s", Json::Array());

@@ -31,8 +31,6 @@
 namespace aurum {
 namespace {
 
-constexpr int kMostRanks = 1024;
-
 // What the threads share. Every wait is for a message or for members of a collective.
 class World {
  public:
@@ -165,8 +163,11 @@ class World {
 
 class VirtualBackend : public RankBackend {
  public:
-  VirtualBackend(World* world, const Executable& plan, const Program& truth, const VirtualRun& run)
-      : world_(*world), plan_(plan), truth_(truth), run_(run) {}
+  VirtualBackend(World* world, const Executable& truth, const VirtualRun& run)
+      : world_(*world),
+        device_(truth.scenario.profile->device.name),
+        truth_(truth.program),
+        run_(run) {}
 
   void Prepare(const Program&, const RankProgram& mine) override { mine_ = &mine; }
 
@@ -231,7 +232,7 @@ class VirtualBackend : public RankBackend {
   RankFacts Facts() override {
     RankFacts facts;
     facts.host = "logical";
-    facts.device = plan_.scenario.profile->device.name + " (virtual)";
+    facts.device = device_ + " (virtual)";
     return facts;
   }
 
@@ -246,7 +247,7 @@ class VirtualBackend : public RankBackend {
   }
 
   World& world_;
-  const Executable& plan_;
+  std::string device_;
   const Program& truth_;
   const VirtualRun& run_;
   const RankProgram* mine_ = nullptr;
@@ -280,12 +281,6 @@ class VirtualProgress : public Progress {
 std::vector<RankRun> RunVirtually(const Executable& e, const Executable& truth,
                                   const VirtualRun& run) {
   const int ranks = e.Ranks();
-  if (ranks > kMostRanks) {
-    ThrowInput(904,
-               "this plan has " + std::to_string(ranks) + " ranks, and the virtual backend runs " +
-                   std::to_string(kMostRanks) + " at most, a thread each",
-               "--rank 0: one rank alone, the others modelled", ExitCode::kInfeasible);
-  }
   if (ShapeOf(e.program) != ShapeOf(truth.program)) {
     ThrowInput(905, "under the truth's profile the plan is another program",
                "layers_per_stage told, so that the split of layers does not follow the profile",
@@ -298,7 +293,7 @@ std::vector<RankRun> RunVirtually(const Executable& e, const Executable& truth,
     threads.emplace_back([&, r] {
       try {
         RankProgram mine = e.RankAt(r);
-        VirtualBackend backend(&world, e, truth.program, run);
+        VirtualBackend backend(&world, truth, run);
         const int told = mine.rank;
         mine.rank = r;  // alone, a rank is the world's first
         VirtualProgress progress(&world, e, mine, r);

@@ -22,8 +22,7 @@ struct VirtualRun {
   double silence_timeout_s = 30;  // no rank has moved for so long: one hangs
 };
 
-// `truth`: the same scenario with the hidden profile. One run a rank, in order. Errors: E0904 the plan
-// has more ranks than threads are good for; E0910 a rank has died, E0911 one hangs: which, where, and
+// `truth`: the same scenario with the hidden profile. One run a rank, in order. Errors: E0910 a rank has died, E0911 one hangs: which, where, and
 // who waits for it; E0905 the truth's program is not the plan's.
 std::vector<RankRun> RunVirtually(const Executable& executable, const Executable& truth,
                                   const VirtualRun& run);

@@ -133,8 +133,10 @@ double StepBand(const Scenario& scenario) {
   const Profile& profile = *scenario.profile;
   const bool measured =
       profile.provenance == Provenance::kMeasured || profile.provenance == Provenance::kCalibrated;
+  // A stack whose band is of no fit adds nothing to what the profile says of itself.
+  const bool bare = scenario.stack->time_band_share == 0;
   const double band =
-      std::hypot(scenario.stack->time_band_share, measured ? 0 : profile.error_band);
+      std::hypot(scenario.stack->time_band_share, measured && !bare ? 0 : profile.error_band);
   return std::min(band, 0.9);
 }
 

@@ -82,7 +82,7 @@ class Virtual(Loop):
 
     def test_nothing_is_written_where_nothing_ran(self):
         run = pathlib.Path(self.path("run.json"))
-        done = self.run_aurum("execute", scenario("tp"), "--rank", "99", "-o", run)
+        done = self.run_aurum("execute", scenario("tp"), "--backend", "virtual", "--rank", "99", "-o", run)
         self.assertEqual(done.returncode, 2)
         self.assertIn("E0902", done.stderr)
         done = self.run_aurum("execute", scenario("tp"), "--backend", "virtual", "--truth", "no-such", "-o", run)

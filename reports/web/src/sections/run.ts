@@ -5,7 +5,7 @@ import { h, section, table, type Column } from "../dom";
 import { count, delta, fixed, gib, number, percent, seconds } from "../format";
 
 const METRICS: Record<string, [name: string, show: (value: number) => string]> = {
-  step_time_s: ["Step time", (x) => seconds(x, 4)], tokens_per_s: ["Tokens per second", (x) => number(x, 4)], peak_memory_gib: ["Peak memory", (x) => gib(x, 2)],
+  step_time_s: ["Step time", (x) => seconds(x, 4)], compute_s: ["Compute", (x) => seconds(x, 4)], tokens_per_s: ["Tokens per second", (x) => number(x, 4)], peak_memory_gib: ["Peak memory", (x) => gib(x, 2)],
 };
 const metric = (m: RunMetric) => METRICS[m.name] ?? [m.name, (x: number) => number(x, 4)];
 const words = (name: string) => name.replace(/_/g, " ");
