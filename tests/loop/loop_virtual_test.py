@@ -80,6 +80,44 @@ class Virtual(Loop):
         big = self.path("big.json")
         self.ok("execute", "scenarios/llama-3.1-405b-16384xh100.json", "--backend", "virtual", "--rank", "9000", "-o", big)
 
+    def test_a_lone_rank_that_is_too_fast(self):
+        """Modelled delays fill its step up, so its kernels are judged."""
+        run = self.path("rank.json")
+        self.ok("execute", scenario("pp"), "--backend", "virtual", "--truth", "h100", "--rank", 2, "-o", run)
+        code, document, errors = self.comparison(scenario("pp"), run, "--profile", "a100")
+        self.assertEqual(code, 5)
+        self.assertIn("compute of this rank", errors)
+        self.assertGreater(document["metrics"]["compute_s"]["relative_error"], 0.5)
+
+    def test_no_input_is_replaced(self):
+        profile = self.path("own.json")
+        self.ok("calibrate", *HIDDEN, "--budget", 5, "--name", "own", "-o", profile)
+        before = pathlib.Path(profile).read_text()
+        run = self.path("run.json")
+        self.ok("execute", scenario("tp"), "--backend", "virtual", "--profile", profile, "-o", run)
+        for words in (("execute", scenario("tp"), "--backend", "virtual", "--profile", profile, "-o", profile),
+                      ("execute", scenario("tp"), "--backend", "virtual", "--truth", profile, "-o", profile),
+                      ("simulate", scenario("tp"), "--set", f"profile={profile}", "--json", "-o", profile),
+                      ("validate", scenario("tp"), "--profile", profile, "--measured", run, "--html", profile),
+                      ("calibrate", *HIDDEN, "--base", profile, "--force", "-o", run, "--measurements", profile),
+                      ("calibrate", *HIDDEN, "-o", self.path("x"), "--measurements", self.path("x"))):
+            done = self.run_aurum(*words)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn("E0205", done.stderr)
+        self.assertEqual(pathlib.Path(profile).read_text(), before)
+
+    def test_a_record_that_contradicts_itself(self):
+        run = self.path("run.json")
+        self.ok("execute", scenario("tp"), "--backend", "virtual", "-o", run)
+        for key, value in (("step_time_s", lambda r: 2 * r["step_time_s"]), ("clean_steps_s", lambda r: [9.0])):
+            record = json.loads(pathlib.Path(run).read_text())
+            record[key] = value(record)
+            changed = pathlib.Path(self.path("changed.json"))
+            changed.write_text(json.dumps(record))
+            done = self.run_aurum("validate", scenario("tp"), "--measured", changed)
+            self.assertEqual(done.returncode, 3)
+            self.assertIn("E0901", done.stderr)
+
     def test_nothing_is_written_where_nothing_ran(self):
         run = pathlib.Path(self.path("run.json"))
         done = self.run_aurum("execute", scenario("tp"), "--backend", "virtual", "--rank", "99", "-o", run)
