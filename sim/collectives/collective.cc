@@ -134,8 +134,7 @@ CollectiveCost PriceTransfer(double bytes, const std::vector<std::pair<int, int>
     // One pair was measured; all together take as much longer as their links say.
     WirePlan alone(cluster);
     for (std::size_t p = 0; alone.size() == 0; ++p) {
-      if (pairs[p].first != pairs[p].second)
-        alone.Add({pairs[p].first, pairs[p].second, bytes});
+      if (pairs[p].first != pairs[p].second) alone.Add({pairs[p].first, pairs[p].second, bytes});
     }
     const double alone_s = alone.Seconds(efficiency, &limiting);
     const double crowd = alone_s > 0 ? std::max(flow_s / alone_s, 1.0) : 1;

@@ -147,7 +147,7 @@ struct CollectiveEnvelope {
   // Measured over the links of the very machine that is planned on, and so never scaled to a
   // cluster's; false: over the nominal ones of the device.
   bool own_links = false;
-  SizeRange bytes;               // of the fit
+  SizeRange bytes;  // of the fit
   FitQuality quality;
 };
 

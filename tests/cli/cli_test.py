@@ -605,6 +605,8 @@ class Measured(Files):
                 for key in ("start_s", "duration_s"):
                     event["args"][key] *= factor
                 event["ts"], event["dur"] = event["args"]["start_s"] * 1e6, 0
+        for key in ("steps_s", "clean_steps_s"):
+            record[key] = [seconds * factor for seconds in record[key]]
         record["step_time_s"] *= factor
 
     def test_as_predicted(self):

@@ -97,8 +97,7 @@ TEST_CASE("layouts of products: what is stored, what is transposed, leading dime
   CHECK(weight.b_rows == 8);
   CHECK(weight.b_columns == 32);
   // Eight bits: multiples of 16, transposed whatever the role, and bf16 comes out.
-  const GemmLayout narrow =
-      cuda::LayoutOf(GemmRole::kWeightGradient, 17, 16, 1, 1, Numbers::kFp8);
+  const GemmLayout narrow = cuda::LayoutOf(GemmRole::kWeightGradient, 17, 16, 1, 1, Numbers::kFp8);
   CHECK(narrow.columns == 32);
   CHECK(narrow.inner == 16);
   CHECK(narrow.transpose_a);
@@ -369,8 +368,8 @@ struct SmallJob {
   ~SmallJob() { std::filesystem::remove_all(folder); }
 
   RankRun Run(FakeState* state, Progress* progress) const {
-    const auto backend = MakeCudaBackend(job, Rendezvous(folder.string()),
-                                         std::make_unique<FakeApi>(state));
+    const auto backend =
+        MakeCudaBackend(job, Rendezvous(folder.string()), std::make_unique<FakeApi>(state));
     return RunRank(backend.get(), program, mine, job.steps, progress);
   }
 };
@@ -436,8 +435,8 @@ TEST_CASE("an error of NCCL while a step runs ends all communicators") {
   state.devices = 2;
   TestProgress progress;
   const SmallJob job(false);
-  const auto backend = MakeCudaBackend(job.job, Rendezvous(job.folder.string()),
-                                       std::make_unique<FakeApi>(&state));
+  const auto backend =
+      MakeCudaBackend(job.job, Rendezvous(job.folder.string()), std::make_unique<FakeApi>(&state));
   backend->Watch(&progress);
   backend->Prepare(job.program, job.mine);
   backend->BeginStep(0, false);
@@ -455,8 +454,8 @@ TEST_CASE("a step that does not end is given up when another rank has stopped") 
   FakeState state;
   TestProgress progress;
   const SmallJob job(true);
-  const auto backend = MakeCudaBackend(job.job, Rendezvous(job.folder.string()),
-                                       std::make_unique<FakeApi>(&state));
+  const auto backend =
+      MakeCudaBackend(job.job, Rendezvous(job.folder.string()), std::make_unique<FakeApi>(&state));
   backend->Watch(&progress);
   backend->Prepare(job.program, job.mine);
   backend->BeginStep(0, false);
