@@ -69,14 +69,14 @@ class Cpu(Loop):
                                   "--steps", "100000", "-o", run], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                  env={**os.environ, "NO_COLOR": "1"})
         pids, lines = {}, []
-        while not pids:
+        while "warm-up done" not in "".join(lines):  # the ranks are in the middle of their steps
             line = child.stderr.readline()
             self.assertTrue(line, "".join(lines))
             lines.append(line)
             told = re.search(r"2 ranks, processes (\d+), (\d+)", line)
             if told:
                 pids = {0: int(told[1]), 1: int(told[2])}
-        time.sleep(1)
+        self.assertEqual(len(pids), 2)
         return child, pids, run
 
     def check_gone(self, child, pids, run):
