@@ -692,9 +692,11 @@ std::string ExplainError(const RunComparison& comparison, const Executable& pred
 }
 
 std::string AdviceFor(const RunComparison& comparison, const RunRecord& record) {
+  std::string truth;  // that virtual ranks took their times from
+  for (const auto& [name, version] : record.versions)
+    if (record.backend == "virtual" && name == "truth") truth = " --truth " + version;
   const std::string calibrate =
-      "aurum calibrate --backend " + record.backend +
-      (record.backend == "virtual" ? " --truth THE-RUN'S" : "") +
+      "aurum calibrate --backend " + record.backend + truth +
       " --for SCENARIO.json -o PROFILE.json, then again with --profile PROFILE.json";
   const bool other_device =
       std::any_of(comparison.warnings.begin(), comparison.warnings.end(),
