@@ -84,6 +84,8 @@ struct CalibrateCommandLine {
 };
 // Exit code 7 without the hardware.
 ExitCode CalibrateCommand(const Options& options, const CalibrateCommandLine& command);
+// The claims of the articles, recomputed: all, or those of some rows ("A15") or ids ("A15.formula").
+ExitCode AuditCommand(const Options& options, const std::vector<std::string>& rows);
 ExitCode ListCommand(const Options& options, const std::string& what);
 ExitCode VersionCommand(const Options& options);
 

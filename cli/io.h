@@ -6,6 +6,7 @@
 
 #include "cli/options.h"
 #include "sim/core/json.h"
+#include "sim/plan/scenario_file.h"
 
 namespace aurum {
 
@@ -28,8 +29,6 @@ void PrintWarnings(const Options& options, const std::vector<Diagnostic>& warnin
 // report is made. SOURCE_DATE_EPOCH wins.
 std::string DateOf(const std::vector<std::string>& inputs);
 
-// The file, with paths of models, clusters, profiles and stacks made relative to the working directory.
-JsonDocument OpenScenarioFile(const std::string& file);
 // The scenario file with --profile and --set applied, in that order.
 JsonDocument OpenScenario(const Options& options, const std::string& file);
 

@@ -363,6 +363,13 @@ int Main(int argc, char** argv) {
   validate->add_flag("--no-progress", no_progress, "no progress line");
   common(validate);
 
+  std::vector<std::string> rows;
+  CLI::App* audit = app.add_subcommand(
+      "audit", "recomputes the claims of two articles on multimodal training, row by row");
+  audit->add_option("rows", rows, "A15, or A15.formula; all if left out");
+  audit->add_flag("-v,--verbose", options.verbose, "how each figure comes about");
+  common(audit);
+
   CLI::App* list =
       app.add_subcommand("list", "names in the catalogue: models, clusters, profiles, stacks");
   list->add_option("what", what, "models, clusters, profiles or stacks; all if left out");
@@ -505,6 +512,8 @@ int Main(int argc, char** argv) {
                        options, {scenario, measured_run, published.html,
                                  tolerance_option->count() > 0 ? std::optional(ShareOf(tolerance))
                                                                : std::nullopt});
+    } else if (audit->parsed()) {
+      code = AuditCommand(options, rows);
     } else if (list->parsed()) {
       code = ListCommand(options, what);
     } else {

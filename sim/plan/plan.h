@@ -33,6 +33,39 @@ enum class Sharding {
   kHsdp,   // FSDP inside of groups of `shard_group` GPUs, all-reduce between them
 };
 enum class OptimizerKind { kAdam, kAdam8bit, kAdam4bit, kSgd };
+// Which axis of a module's activations its `tp` GPUs share.
+enum class SplitAxis {
+  kHidden,  // heads and channels: two collectives of the whole stream a layer (Megatron-LM)
+  kTokens,  // tokens, every GPU with all weights: all-to-alls around attention (DeepSpeed-Ulysses)
+};
+// Which entries of a gradient are sent.
+enum class GradientSelection {
+  kAll,
+  kTopK,        // the largest (Aji and Heafield 2017; Lin et al., DGC, 2018)
+  kCovariance,  // the largest after weighing by a diagonal or low-rank covariance of gradients
+};
+// Of one module. Kept entries travel as values with their indices, which differ from rank to rank,
+// so that an all-gather takes the place of the all-reduce.
+struct GradientCompression {
+  GradientSelection selection = GradientSelection::kAll;
+  double keep = 1;  // share of the entries, 0 … 1
+  int value_bits = 16;
+  int index_bits = 32;
+  bool error_feedback = true;  // what is not sent is kept and added in the next step
+  int refresh_steps = 1;       // kCovariance: the weights are formed anew every so many steps
+  int covariance_rank = 0;     // kCovariance: 0 = the diagonal alone
+  bool Any() const { return selection != GradientSelection::kAll; }
+};
+// How tokens of a mixture of experts find theirs, in place of an imbalance that is told.
+struct ExpertRouting {
+  struct Skew {
+    std::string module;  // whose tokens: an encoder's, or the backbone's own
+    double zipf = 0;     // exponent of the experts' popularity among them; 0 = even
+  };
+  std::vector<Skew> skew;
+  double capacity_factor = 0;  // slots of an expert over the mean of its tokens; 0 = nothing drops
+  std::uint64_t seed = 0;      // which experts each modality prefers
+};
 
 std::string ShardingName(Sharding sharding);          // "ddp", "zero1", "zero2", "fsdp", "hsdp"
 std::string RecomputeName(RecomputeScope recompute);  // "none", "selective", "full"
@@ -47,6 +80,8 @@ struct ModulePlan {
   std::vector<int>
       layers_per_stage;  // kBalanced, told: of the first stages; kOwnRanks: of its stages
   int pp = 1;            // kOwnRanks: its stages
+  SplitAxis split = SplitAxis::kHidden;
+  GradientCompression compression;
 };
 
 // What is kept in host memory and moved over PCIe, as shares of the whole, 0 … 1.
@@ -94,10 +129,20 @@ struct Plan {
   OptimizerKind optimizer = OptimizerKind::kAdam;
   Adapter adapter;  // of the backbone; its base is frozen
   Overlap overlap;
-  double expert_imbalance = 1;  // tokens of the busiest rank's experts over the mean
+  // Tokens of the busiest rank's experts over the mean: told, or by the routing.
+  double expert_imbalance = 1;
+  std::optional<ExpertRouting> routing;
+  double dropped_tokens = 0;  // share of the tokens' choices that found an expert full
+  // Gradients are reduced after every micro-batch, as DDP does without no_sync.
+  bool reduce_every_micro_batch = false;
+  // Nothing is gathered or reduced across the border between two modules.
+  bool modality_barrier = false;
   // Of the kinds that have it; the others, and auto: the least predicted time.
   CollectiveAlgorithm tensor_parallel_algorithm = CollectiveAlgorithm::kAuto;
   CollectiveAlgorithm data_parallel_algorithm = CollectiveAlgorithm::kAuto;
+  CollectiveAlgorithm expert_parallel_algorithm = CollectiveAlgorithm::kAuto;
+  // Experts' all-to-alls pass through a buffer of this size, piece by piece; 0 = at once.
+  double expert_buffer_bytes = 0;
   bool in_network_reduction = false;  // the network's switches reduce (SHARP)
   std::vector<ModulePlan> modules;    // as Model::modules; the backbone's repeats tp and pp
 

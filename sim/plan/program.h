@@ -160,6 +160,19 @@ struct Alignment {
   double seconds_per_micro_batch = 0;  // undisturbed, forward and backward
 };
 
+// Where tokens of an encoder reach the backbone: one for every encoder, micro-batch and class of ranks
+// that consumes them.
+struct FusionPoint {
+  std::uint32_t rank_class = 0;  // of the consumer
+  std::int16_t module = -1;      // the encoder, or its connector
+  std::int32_t micro_batch = 0;
+  OpId consumer = kNoOp;  // the first op that needs the tokens
+  OpId producer = kNoOp;  // the last kernel that made them
+  OpId arrival = kNoOp;   // what brought them: an exchange, a transfer, or the producer itself
+  double tokens = 0;      // that one consumer takes
+  double own_share = 1;   // of them, made on the consumer's own GPU
+};
+
 struct Program {
   OpGraph graph;
   std::vector<OpInfo> info;  // by op
@@ -179,6 +192,7 @@ struct Program {
   std::uint32_t ClassOf(int gpu) const;       // index of classes
   std::vector<std::uint32_t> class_of_gpu{};  // empty: a class per stage
   Alignment alignment;
+  std::vector<FusionPoint> fusion{};
   std::int64_t micro_batches = 1;
   double micro_batch_tokens = 0;  // of the backbone
   double flops_scale = 1;         // what-if factors that were applied

@@ -28,6 +28,29 @@ struct WhatIf {
       comm_bw_bytes_per_s;            // bus bandwidth of the widest group (see ResolveCommScale)
   std::optional<double> align_ratio;  // 0…1
   double nvlink_factor = 1, pcie_factor = 1, network_factor = 1;  // on the cluster's links
+  // Kernels run so many times as fast: matrix products, attention, those bound by memory.
+  double gemm_speedup = 1, attention_speedup = 1, memory_speedup = 1;
+};
+
+// Nodes with another device than the cluster's.
+struct Pool {
+  std::vector<int> nodes;
+  std::string profile_name;
+  std::shared_ptr<const Profile> profile;
+};
+
+// How long training is to go on: so many steps, times a factor of the recipe (fewer steps for the
+// same loss is a fact about learning, which no simulation of time knows).
+struct Target {
+  double steps = 0;
+  double steps_factor = 1;
+  double Steps() const { return steps * steps_factor; }
+};
+
+// What may be spent; absent: any amount.
+struct Budget {
+  std::optional<int> gpus;
+  std::optional<double> device_gib, hours, energy_kwh, step_s;
 };
 
 // All inputs of one simulation, read and checked.
@@ -43,6 +66,10 @@ struct Scenario {
   Faults faults;
   Variation variation;
   std::optional<GoodputSpec> goodput;
+  std::vector<Pool> pools;
+  std::optional<Target> target;
+  std::optional<Budget> budget;
+  double data_stall_s = 0;  // the step waits so long for its data (sim/study/loader_stall.h)
   SampleLoad sample;
   // Of an uneven workload: the steps that were drawn, and the one that is lowered; none of either
   // where all micro-batches are scenario.sample.

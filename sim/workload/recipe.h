@@ -42,7 +42,7 @@ struct Recompute {
   bool operator==(const Recompute&) const = default;
 };
 
-enum class AdapterKind { kNone, kLora, kDora };
+enum class AdapterKind { kNone, kLora, kDora, kPrompt };
 enum class QuantisedBase { kNone, kInt8, kNf4, kNf4Double, kGptq4 };
 // Trainable low-rank products beside frozen matrices (Hu et al. 2021; DoRA, Liu et al. 2024), over a
 // base that may be stored in few bits (QLoRA, Dettmers et al. 2023).
@@ -54,6 +54,13 @@ struct Adapter {
   std::vector<std::string> targets;
   QuantisedBase base = QuantisedBase::kNone;
   bool trains_embeddings = false;  // embedding and head are trained too, in a copy of their own
+  // kPrompt: learned tokens before the sequence of every module with layers, instead of matrices
+  // (Lester et al. 2021; of several modalities: Khattak et al., MaPLe, 2023).
+  int prompt_tokens = 0;
+  // Every modality has an adapter of its own, and a router picks one for each sample.
+  bool per_modality = false;
+  bool routed_by_score = false;  // the host waits for a figure of the device before every pass
+  double misrouted = 0;          // share of the samples that take the adapter of another modality
   bool Has(std::string_view target) const;
 
   bool operator==(const Adapter&) const = default;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,11 @@
 
 namespace aurum {
 
-enum class Task { kTrain, kGenerate };
+enum class Task {
+  kTrain,
+  kGenerate,
+  kForward,  // one forward pass of every sample, nothing kept: evaluation, pseudo-labels
+};
 
 struct ImageInput {
   std::int64_t width = 0;  // pixels
@@ -30,13 +35,43 @@ struct VideoInput {
 
 // How samples become sequences of the backbone.
 enum class PackingPolicy {
-  kNone,    // one sample a row; a micro-batch is padded to its longest
-  kLength,  // rows hold as many whole samples as fit into max_tokens, without padding; attention
-            // stays inside of a sample. A batch then counts rows, as training frameworks count.
+  kNone,      // one sample a row; a micro-batch is padded to its longest
+  kLength,    // rows hold as many whole samples as fit into max_tokens, without padding; attention
+              // stays inside of a sample. A batch then counts rows, as training frameworks count.
+  kModality,  // the same, rows of samples with the same kinds of media apart
 };
 struct Packing {
   PackingPolicy policy = PackingPolicy::kNone;
-  std::int64_t max_tokens = 0;  // kLength
+  std::int64_t max_tokens = 0;  // kLength, kModality
+  // Encoders attend inside of groups of so many tokens only, which changes what they compute; 0 = no.
+  std::int64_t group_tokens = 0;
+};
+
+// What becomes of images before the model's own rule sees them.
+enum class ResolutionPolicy {
+  kNative,    // as they are
+  kFixed,     // all resized to `sides[0]`²
+  kBucket,    // resized to the square of `sides` whose area is nearest
+  kBatchMax,  // padded to the largest width and height of their micro-batch
+};
+struct Resolution {
+  ResolutionPolicy policy = ResolutionPolicy::kNative;
+  std::vector<std::int64_t> sides;  // pixels
+};
+
+// How samples come from storage to the devices. Rates are of one node.
+struct Loader {
+  double read_bytes_per_s = 0;  // storage to host
+  double bytes_per_pixel = 0;   // of a stored image or frame (JPEG: about 0.2 … 0.5)
+  double bytes_per_audio_s = 0;
+  double bytes_per_text_token = 4;
+  double decode_s_per_megapixel = 0;  // of one worker
+  double decode_s_per_audio_s = 0;
+  int workers = 1;              // of every GPU
+  int prefetch = 2;             // batches that wait ready; 0 = loaded when asked for
+  int copies = 1;               // of what was decoded, in host memory
+  double copy_bytes_per_s = 0;  // of one such copy; 0 = takes no time
+  double decode_cv = 0;         // spread of a batch's time
 };
 
 // Which rows go together, among those of kBucketWindow steps: they are put in order, cut into
@@ -78,6 +113,8 @@ struct Workload {
   Packing packing;
   Bucketing bucketing = Bucketing::kNone;
   Balance balance = Balance::kNone;
+  Resolution resolution;
+  std::optional<Loader> loader;
   TextOnly text_only = TextOnly::kIdle;
   int draws = 1;           // steps that are drawn
   std::uint64_t seed = 0;  // of all draws

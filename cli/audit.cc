@@ -1,0 +1,76 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/commands.h"
+#include "cli/io.h"
+#include "cli/version.h"
+#include "sim/audit/rows.h"
+
+namespace aurum {
+namespace {
+
+std::string WithUnit(double value, const std::string& unit) {
+  return fmt::format("{:.4g}", value) + (unit.empty() ? "" : " " + unit);
+}
+
+}  // namespace
+
+ExitCode AuditCommand(const Options& options, const std::vector<std::string>& rows) {
+  const Computations known = AllComputations();
+  std::vector<Claim> claims = AllClaims(options.data_root, known);
+  const auto asked = [&](const Claim& claim) {
+    return rows.empty() || std::any_of(rows.begin(), rows.end(), [&](const std::string& row) {
+             return claim.row == row || claim.id == row;
+           });
+  };
+  for (const std::string& row : rows) {
+    if (std::any_of(claims.begin(), claims.end(),
+                    [&](const Claim& c) { return c.row == row || c.id == row; }))
+      continue;
+    std::vector<std::string> names;
+    for (const Claim& claim : claims) {
+      names.push_back(claim.row);
+      names.push_back(claim.id);
+    }
+    const std::string nearest = NearestName(row, names);
+    ThrowInput(
+        1, "there is no claim '" + row + "'",
+        nearest.empty() ? "rows are A1 … A22 and B1 … B20" : "did you mean '" + nearest + "'?",
+        ExitCode::kUsage);
+  }
+  AuditContext context(options.data_root);
+  std::vector<AuditLine> lines;
+  for (const Claim& claim : claims) {
+    if (asked(claim)) lines.push_back(Audit(claim, known, &context));
+  }
+  if (options.format == Format::kJson || options.format == Format::kJsonLines) {
+    const Json json = AuditJson(lines, kToolVersion);
+    WriteOutput(options, json.Dump(options.format == Format::kJson ? 2 : -1) + "\n");
+    return ExitCode::kOk;
+  }
+  Table table({"row", "claim", "claimed", "recomputed", "verdict"}, "<<>><");
+  std::string behind;
+  int verdicts[4] = {};
+  for (const AuditLine& line : lines) {
+    ++verdicts[static_cast<int>(line.verdict)];
+    table.Row({line.claim.row, line.claim.text, WithUnit(line.claim.claimed, line.claim.unit),
+               WithUnit(line.recomputed.value, line.claim.unit),
+               std::string(VerdictName(line.verdict))});
+    behind += fmt::format("{}  {}\n", line.claim.id, line.recomputed.formula);
+    if (!line.recomputed.remark.empty()) behind += "    " + line.recomputed.remark + "\n";
+    if (!line.claim.scenario.empty()) behind += "    " + line.claim.scenario + "\n";
+  }
+  std::string out = table.As(options.format);
+  if (options.format != Format::kCsv) {
+    if (options.verbose || !rows.empty()) out += "\n" + behind;
+    out += fmt::format(
+        "\n{} claims: {} hold, {} are refuted, {} have no meaning that could be computed, {} are "
+        "about what a simulation of time takes as given\n",
+        lines.size(), verdicts[0], verdicts[1], verdicts[2], verdicts[3]);
+  }
+  WriteOutput(options, out);
+  return ExitCode::kOk;
+}
+
+}  // namespace aurum
