@@ -101,11 +101,11 @@ Recomputed SparseBytes(const AuditInput& in) {
 }
 
 Recomputed MaskAlone(const AuditInput& in) {
-  // Zeros are sent like any number: a mask without indices is the dense gradient.
-  const Evaluation& dense = in.Run({"plan.vision={}"});
-  double bytes = 0;
-  for (const RankClass& c : dense.program.classes) bytes += c.modules.front().gradient_bytes;
-  const double masked = bytes;
+  const auto vision_bytes = [](const Evaluation& e) {
+    return e.program.classes.front().modules.front().gradient_bytes;
+  };
+  const double bytes = vision_bytes(in.Run({"plan.vision={}"}));
+  const double masked = vision_bytes(in.Run({"plan.vision.gradient_compression.selection=mask"}));
   Recomputed out;
   out.value = bytes > 0 ? (1 - masked / bytes) * 100 : 0;
   out.formula = Show(bytes / kGiB) + " GiB of vision gradients in an all-reduce, zeros or not";

@@ -93,7 +93,7 @@ Wave StageEmitter::Select(const Unit& unit, const UnitCommunication& of, const W
   for (const CommId comm : {of.reduce, of.reduce_experts}) {
     if (pricer_.Seconds(comm) <= 0) continue;
     const auto ranks = static_cast<int>(GroupSize(s_.plan, stage_, pricer_.Groups(comm)));
-    const double entries = pricer_.Bytes(comm) / ranks / PayloadBytes(c, 1);
+    const double entries = EntriesOf(c, pricer_.Bytes(comm), ranks, *s_.stack);
     traffic += SelectionTraffic(c, entries);
     merge_bytes_ += MergeTraffic(c, entries, ranks);
   }

@@ -104,7 +104,7 @@ void ReadOverlap(ObjectReader reader, Overlap* overlap) {
 GradientCompression ReadCompression(ObjectReader reader) {
   GradientCompression c;
   c.selection =
-      static_cast<GradientSelection>(1 + reader.Choice("selection", {"topk", "covariance_topk"}));
+      static_cast<GradientSelection>(1 + reader.Choice("selection", {"topk", "covariance_topk", "mask"}));
   c.keep = reader.Number("keep", 1e-9, 1);
   c.value_bits = static_cast<int>(reader.IntegerOr("value_bits", 16, 1, 64));
   c.index_bits = static_cast<int>(reader.IntegerOr("index_bits", 32, 1, 64));

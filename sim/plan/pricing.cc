@@ -396,7 +396,7 @@ void PlanPricer::AskForGathers(const Unit& unit, std::size_t stage, UnitCommunic
 void PlanPricer::AskForReductions(double dense, double experts, std::size_t module,
                                   std::size_t stage, UnitCommunication* of) {
   if (!Training()) return;
-  if (const GradientCompression& c = s_.plan.modules[module].compression; c.Any()) {
+  if (const GradientCompression& c = s_.plan.modules[module].compression; c.Sparse()) {
     // nccl-tests' size of an all-gather is what comes together.
     const auto gather = [&](double entries, GroupKind groups) {
       return Collective(

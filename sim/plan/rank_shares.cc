@@ -208,7 +208,7 @@ RankClass MakeRankClass(const Scenario& s, const StageUnits& st, std::size_t num
       for (const CommId comm : {said.units[i].reduce, said.units[i].reduce_experts}) {
         if (comm == kNoComm) continue;
         const auto ranks = static_cast<int>(GroupSize(plan, number, pricer.Groups(comm)));
-        const double entries = pricer.Bytes(comm) / ranks / PayloadBytes(compression, 1);
+        const double entries = EntriesOf(compression, pricer.Bytes(comm), ranks, *s.stack);
         sparse_traffic +=
             SelectionTraffic(compression, entries) + MergeTraffic(compression, entries, ranks);
       }

@@ -41,6 +41,13 @@ TEST_CASE("kept entries travel with their indices, and everyone's are gathered")
   CHECK(Reduced(Sparse(0.02), 0) == doctest::Approx(2 * Reduced(sparse, 0)).epsilon(1e-9));
 }
 
+TEST_CASE("a mask alone sends as many bytes as the whole gradient, and takes longer") {
+  const Evaluation dense = Sparse(0);
+  const Evaluation masked = Sparse(0.01, {"plan.vision.gradient_compression.selection=mask"});
+  CHECK(Reduced(masked, 0) == Reduced(dense, 0));
+  CHECK(masked.StepSeconds() > dense.StepSeconds());
+}
+
 TEST_CASE("above a third of the entries nothing is saved in bf16, for any number of ranks") {
   GradientCompression c;
   c.selection = GradientSelection::kTopK;
