@@ -20,8 +20,8 @@ std::string Behind(const AuditLine& line, Format format) {
   const std::string& scenario = line.claim.scenario;
   if (format == Format::kMarkdown) {
     return fmt::format("- **{}** ({}): {}{}{}\n", line.claim.id, line.claim.where, r.formula,
-                       r.remark.empty() ? "" : ". " + r.remark,
-                       scenario.empty() ? "" : ". `" + scenario + "`");
+                       r.remark.empty() ? "" : "; " + r.remark,
+                       scenario.empty() ? "" : " (`" + scenario + "`)");
   }
   std::string text = fmt::format("{}  ({})\n    {}\n", line.claim.id, line.claim.where, r.formula);
   if (!r.remark.empty()) text += "    " + r.remark + "\n";
