@@ -239,11 +239,7 @@ double ModelFlopsPerGpu(const Evaluation& e) {
     total += flops * c.count;
     gpus += c.count;
   }
-  // Prefill is per micro-batch; decoding was summed over them.
-  const double rounds = e.scenario.workload.task == Task::kGenerate
-                            ? 1
-                            : static_cast<double>(e.program.micro_batches);
-  return total * rounds / gpus;
+  return total * static_cast<double>(e.program.micro_batches) / gpus;
 }
 
 double ModelFlopsUtilisation(const Evaluation& e) {
