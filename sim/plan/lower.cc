@@ -50,6 +50,10 @@ class Lowering {
 
   Program Run() {
     assert(!program_.executable || options_.traffic == Traffic::kNone);
+    if (program_.executable && s_.plan.expert_buffer_bytes > 0) {
+      ThrowInput(767, "expert_buffer_mb is simulated, not executed: libraries choose their buffers",
+                 "leave it out to execute this plan", ExitCode::kInfeasible);
+    }
     program_.own_flops_per_token = ForwardFlopsPerToken(s_, context_);
     if (s_.what_if.flops_per_token)
       program_.flops_scale = *s_.what_if.flops_per_token / program_.own_flops_per_token;
@@ -249,19 +253,20 @@ class Lowering {
     }
     const bool whole_units =
         s_.plan.sharding == Sharding::kFsdp || s_.plan.sharding == Sharding::kHsdp;
-    double dense = 0, experts = 0;
+    double dense = 0, split = 0, experts = 0;
     for (std::size_t i = chunk.units.size(); i-- > 0;) {
       const UnitParameters& p = chunk.units[i].parameters;
       const bool trained = chunk.units[i].trained;
       dense += (trained ? p.dense : 0) + p.adapters;
+      if (chunk.units[i].split_tokens) split += (trained ? p.dense : 0) + p.adapters;
       experts += trained ? p.experts : 0;
       const bool full =
           (dense + experts) * s_.stack->gradient_exchange_bytes >= s_.plan.bucket_bytes;
       if (!full && !whole_units && i > 0) continue;
       // Of the units left, the first whose backward runs must carry what is collected.
       if (!chunk.units[i].backward && dense + experts == 0) continue;
-      pricer_->AskForReductions(dense, experts, stage, &said.units[i]);
-      dense = experts = 0;
+      pricer_->AskForReductions(dense, split, experts, stage, &said.units[i]);
+      dense = split = experts = 0;
     }
     return said;
   }
