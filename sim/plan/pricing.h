@@ -43,6 +43,13 @@ struct UnitCommunication {
   CommId reduce_tokens = kNoComm;  // and among GPUs that share a module's tokens
 };
 
+// Parameters whose gradients are reduced together. `split`: of the dense ones, those of modules whose
+// tokens a tensor-parallel group shares. `module`: whose bucket it is, where modules keep theirs apart.
+struct Bucket {
+  double dense = 0, split = 0, experts = 0;
+  std::size_t module = 0;
+};
+
 // Prices every communication of a plan once, on the GPUs that take part in it. First everything is
 // asked for, which gives numbers; then Settle() finds out which ranks are alike and prices it.
 // Imposed bandwidth is applied here, and what a program says of it (comm_scale, own_bus_bandwidth,
@@ -59,10 +66,8 @@ class PlanPricer {
   double ExpertShare(const Unit& unit, std::size_t stage) const;
   // The gathers of one unit's parameters.
   void AskForGathers(const Unit& unit, std::size_t stage, UnitCommunication* of);
-  // The reductions of one bucket of gradients: parameters whose gradients are reduced together.
-  // `split`: of the dense ones, those of modules whose tokens a tensor-parallel group shares.
-  void AskForReductions(double dense, double split, double experts, std::size_t stage,
-                        UnitCommunication* of);
+  // The reductions of one bucket of gradients.
+  void AskForReductions(const Bucket& bucket, std::size_t stage, UnitCommunication* of);
   // One collective in nccl-tests' size convention, over the stage's groups of that kind; kNoComm
   // for groups of one and for no bytes.
   CommId Collective(CollectiveKind kind, double bytes, std::size_t stage, GroupKind groups);

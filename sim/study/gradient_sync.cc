@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -26,7 +27,8 @@ GroupKind GroupsOf(Lane lane) {
 }
 
 // The same rule as PlanPricer::AskForReductions.
-CollectiveKind KindOf(Sharding sharding, Lane lane) {
+CollectiveKind KindOf(Sharding sharding, Lane lane, bool sparse) {
+  if (sparse && lane != Lane::kTp) return CollectiveKind::kAllGather;
   const bool whole = sharding == Sharding::kDdp || lane == Lane::kReplica || lane == Lane::kTp;
   return whole ? CollectiveKind::kAllReduce : CollectiveKind::kReduceScatter;
 }
@@ -36,10 +38,13 @@ class WireRates {
  public:
   explicit WireRates(const Scenario& scenario) : s_(scenario) {}
 
-  double SecondsPerByte(std::size_t stage, Lane lane) {
-    const auto [entry, is_new] = known_.try_emplace({stage, lane}, 0.0);
+  double SecondsPerByte(std::size_t stage, const OpInfo& info) {
+    const Lane lane = info.lane;
+    const bool sparse = info.module >= 0 &&
+                        s_.plan.modules[static_cast<std::size_t>(info.module)].compression.Any();
+    const auto [entry, is_new] = known_.try_emplace({stage, lane, sparse}, 0.0);
     if (!is_new) return entry->second;
-    const CollectiveKind kind = KindOf(s_.plan.sharding, lane);
+    const CollectiveKind kind = KindOf(s_.plan.sharding, lane, sparse);
     constexpr double kProbe = 1 << 20;
     WirePlan wires(*s_.cluster);
     bool first = true;
@@ -57,7 +62,7 @@ class WireRates {
 
  private:
   const Scenario& s_;
-  std::map<std::pair<std::size_t, Lane>, double> known_;
+  std::map<std::tuple<std::size_t, Lane, bool>, double> known_;
 };
 
 struct Window {
@@ -97,7 +102,7 @@ GradientSync MeasureGradientSync(const Scenario& scenario, const Program& progra
     ++window.sync.collectives;
     window.sync.bytes += info.bytes;
     const auto stage = static_cast<std::size_t>(program.classes[info.rank_class].stage);
-    window.sync.wire_s += info.bytes * rates.SecondsPerByte(stage, info.lane);
+    window.sync.wire_s += info.bytes * rates.SecondsPerByte(stage, info);
   }
   GradientSync longest;
   for (auto& [rank_class, window] : windows) {

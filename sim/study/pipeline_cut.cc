@@ -24,6 +24,9 @@ CostContext ContextOf(const Scenario& s) {
   context.stack = s.stack.get();
   context.precision = s.plan.precision;
   context.loss_kernel = s.plan.loss;
+  context.gemm_speedup = s.what_if.gemm_speedup;
+  context.attention_speedup = s.what_if.attention_speedup;
+  context.memory_speedup = s.what_if.memory_speedup;
   return context;
 }
 
