@@ -254,6 +254,13 @@ class Lowering {
     communication_.push_back(std::move(asked));
   }
 
+  // Whether GPUs of a tensor-parallel group hold the same weights and see different tokens or images.
+  bool AddsUpOverTp(const Unit& unit, std::size_t stage) const {
+    if (unit.split_tokens) return true;
+    return s_.plan.modules[unit.module].placement == Placement::kColocatedDp &&
+           LayoutOf(s_.plan, stage).tp > 1;
+  }
+
   // Gradients are reduced in buckets: with the unit whose backward fills one.
   ChunkCommunication AskForUnits(const Chunk& chunk, std::size_t stage) {
     ChunkCommunication said;
@@ -271,7 +278,7 @@ class Lowering {
       const UnitParameters& p = chunk.units[i].parameters;
       const bool trained = chunk.units[i].trained;
       bucket.dense += (trained ? p.dense : 0) + p.adapters;
-      if (chunk.units[i].split_tokens) bucket.split += (trained ? p.dense : 0) + p.adapters;
+      if (AddsUpOverTp(chunk.units[i], stage)) bucket.split += (trained ? p.dense : 0) + p.adapters;
       bucket.experts += trained ? p.experts : 0;
       const bool full = (bucket.dense + bucket.experts) * s_.stack->gradient_exchange_bytes >=
                         s_.plan.bucket_bytes;

@@ -456,7 +456,7 @@ void PlanPricer::AskForGathers(const Unit& unit, std::size_t stage, UnitCommunic
 void PlanPricer::AskForReductions(const Bucket& bucket, std::size_t stage, UnitCommunication* of) {
   if (!Training()) return;
   const double dense = bucket.dense, experts = bucket.experts;
-  // GPUs that share a module's tokens hold the same weights and each the gradient of its own tokens.
+  // GPUs that share a module's tokens or images hold the same weights and each its own's gradient.
   // Behind the data-parallel reduction they add up what it left them: all, or their shard.
   const StageLayout layout = LayoutOf(s_.plan, stage);
   double left = bucket.split;

@@ -44,7 +44,7 @@ struct UnitCommunication {
 };
 
 // Parameters whose gradients are reduced together. `split`: of the dense ones, those of modules whose
-// tokens a tensor-parallel group shares. `module`: whose bucket it is, where modules keep theirs apart.
+// tokens or images a tensor-parallel group shares. `module`: whose bucket it is, where modules keep theirs apart.
 struct Bucket {
   double dense = 0, split = 0, experts = 0;
   std::size_t module = 0;

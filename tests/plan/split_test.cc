@@ -130,6 +130,26 @@ TEST_CASE("on ranks of its own, too: each sends its part") {
   CHECK(sent(staged("tokens")) == doctest::Approx(sent(staged("hidden")) / 2).epsilon(1e-12));
 }
 
+TEST_CASE("where images are dealt over a replica, gradients of the tower are added up over it") {
+  const auto among = [](const Evaluation& e) {
+    double bytes = 0;
+    for (const OpInfo& info : e.program.info) {
+      if (info.kind == OpKind::kGradientReduce && info.lane == Lane::kTp) bytes += info.bytes;
+    }
+    return bytes;
+  };
+  const Evaluation dealt =
+      EvaluateDocument(Vit({R"(plan.vision={"placement": "colocated_dp"})", Backbone(4)}));
+  CHECK(among(dealt) == doctest::Approx(dealt.program.classes[0].modules[0].parameters / 2 *
+                                        dealt.scenario.stack->gradient_exchange_bytes)
+                            .epsilon(1e-9));
+  // GPUs that all do the same have the same gradient already.
+  CHECK(among(EvaluateDocument(Vit({Split(1, "hidden"), Backbone(4)}))) == 0);
+  const Evaluation frozen = EvaluateDocument(Vit(
+      {R"(plan.vision={"placement": "colocated_dp"})", Backbone(4), R"(plan.frozen=["vision"])"}));
+  CHECK(among(frozen) == 0);
+}
+
 TEST_CASE("tp must divide heads and tokens") {
   // 12 heads and 196 tokens: 1, 2 and 4.
   for (const int tp : {2, 4}) {
