@@ -493,6 +493,21 @@ Recomputed SimulatedGain(const AuditInput& in) {
       "since NCCL 2.12), the way inside first costs its own time and saves messages, not bytes.";
   return r;
 }
+// What leaves the node, at the NICs' own rate, over the time that all-to-alls take.
+Recomputed NetworkUse(const AuditInput& in, const char* algorithm) {
+  const Evaluation& e = in.Run({std::string("plan.collectives.expert_parallel=") + algorithm});
+  const Exchanges all = ExchangesOf(e);
+  const double ep = e.scenario.plan.ep, node = e.scenario.cluster->gpus_per_node;
+  const double outside = all.bytes * std::max(0.0, ep - node) / ep;
+  const double rate = e.scenario.cluster->NetworkBandwidthPerGpu();
+  Recomputed r;
+  r.value = 100 * outside / rate / all.total_s;
+  r.formula = Text(outside / 1e9) + " GB out of the node at " + Text(rate / 1e9) + " GB/s over " +
+              Text(all.total_s) + " s of " + algorithm + " all-to-alls";
+  return r;
+}
+Recomputed DefaultUse(const AuditInput& in) { return NetworkUse(in, "direct"); }
+Recomputed AwareUse(const AuditInput& in) { return NetworkUse(in, "hierarchical"); }
 Recomputed HopRule(const AuditInput& in) {
   const Scenario s = in.context.Read(in.claim.scenario);
   std::vector<int> node(static_cast<std::size_t>(s.cluster->gpus_per_node));
@@ -577,6 +592,8 @@ void AddNetworkRows(Computations* to) {
   all["A17.share"] = SimulatedShare;
   all["A17.simulated"] = SimulatedGain;
   all["A17.simulated_default"] = SimulatedGain;
+  all["A17.default_use"] = DefaultUse;
+  all["A17.aware_use"] = AwareUse;
   all["A17.hops"] = HopRule;
   all["A17.shared_memory"] = SharedMemoryPairs;
   all["A17.detour"] = WithoutNvLink;
