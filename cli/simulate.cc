@@ -211,6 +211,18 @@ std::string Summary(const Evaluation& e, const FixSearch& search, const Options&
   facts.Row({"model FLOP/s", fmt::format("{} TFLOP/s per GPU, MFU {}",
                                          ShowNumber(ModelFlopsPerGpu(e) / step / kTera),
                                          ShowPercent(ModelFlopsUtilisation(e)))});
+  if (e.sync.collectives > 0) {
+    facts.Row({"gradients",
+               fmt::format("{} reductions within {}, links {} full while one runs, {} of the whole",
+                           e.sync.collectives, ShowSeconds(e.sync.window_s),
+                           ShowPercent(e.sync.UtilisationWhileBusy()),
+                           ShowPercent(e.sync.Utilisation()))});
+    if (e.varied) {
+      facts.Row({"", fmt::format("with variation p50 {}, p99 {}",
+                                 ShowSeconds(e.varied->SyncQuantile(0.5)),
+                                 ShowSeconds(e.varied->SyncQuantile(0.99)))});
+    }
+  }
   MemoryFacts(e, &facts);
   facts.Row({"limited by", LimitName(WhatLimits(t))});
 

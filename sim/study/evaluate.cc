@@ -214,6 +214,8 @@ Evaluation Evaluate(Scenario scenario, Level level, Fold fold, double epsilon) {
   e.memory = e.data ? MemoryOfHeaviest(e, options, level)
                     : MeasureMemory(e.scenario, e.program, e.outcome);
   e.golden = GoldenTerms(e.scenario, e.program);
+  e.sync = MeasureGradientSync(e.scenario, e.program, e.outcome.schedule);
+  e.sync.exposed_s = e.Time().dp_reduce_s + e.Time().dp_gather_s;
   e.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return e;
 }
@@ -373,6 +375,17 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
   bubbles.Set("pp_cooldown_s", t.pp_cooldown_s);
   bubbles.Set("pp_other_s", t.pp_other_s);
   out.Set("idle", std::move(bubbles));
+  if (e.sync.collectives > 0) {
+    Json sync = Json::Object();
+    sync.Set("collectives", static_cast<std::int64_t>(e.sync.collectives));
+    sync.Set("bytes", e.sync.bytes);
+    sync.Set("window_s", e.sync.window_s);
+    sync.Set("busy_s", e.sync.busy_s);
+    sync.Set("exposed_s", e.sync.exposed_s);
+    sync.Set("utilisation", e.sync.Utilisation());
+    sync.Set("utilisation_while_busy", e.sync.UtilisationWhileBusy());
+    out.Set("gradient_sync", std::move(sync));
+  }
   out.Set("compute_slowed_by_communication_s", t.slowed_s);
   out.Set("time_rank", RankName(e.program, e.outcome.busiest_class));
   Json alignment = Json::Object();
@@ -452,6 +465,10 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
     varied.Set("p99_s", e.varied->Quantile(0.99));
     varied.Set("min_s", e.varied->step_s.front());
     varied.Set("max_s", e.varied->step_s.back());
+    if (e.sync.collectives > 0) {
+      varied.Set("gradient_sync_p50_s", e.varied->SyncQuantile(0.5));
+      varied.Set("gradient_sync_p99_s", e.varied->SyncQuantile(0.99));
+    }
     out.Set("variation", std::move(varied));
   }
   if (e.goodput) {
