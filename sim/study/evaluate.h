@@ -11,6 +11,7 @@
 #include "sim/plan/simulate.h"
 #include "sim/study/data_steps.h"
 #include "sim/study/fold_check.h"
+#include "sim/study/loader_stall.h"
 #include "sim/study/variation.h"
 
 namespace aurum {
@@ -29,6 +30,7 @@ struct Evaluation {
   std::optional<FoldCheck> fold_check;  // of Fold::kVerify
   std::optional<DataSteps> data;        // where samples differ
   std::optional<VariedSteps> varied;    // where the scenario says what varies
+  std::optional<LoaderStall> loader;    // where the workload says how data come
   std::optional<Goodput> goodput;       // where the scenario says how often things break
   std::optional<GoodputSamples> goodput_samples;
   double wall_s = 0;  // that the walk took
