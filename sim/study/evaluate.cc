@@ -6,6 +6,7 @@
 
 #include "sim/core/hash.h"
 #include "sim/core/units.h"
+#include "sim/plan/pools.h"
 #include "sim/plan/uneven.h"
 #include "sim/plan/waves.h"
 #include "sim/study/data_report.h"
@@ -186,11 +187,6 @@ Evaluation Evaluate(Scenario scenario, Level level, Fold fold, double epsilon) {
     e.outcome = Simulate(e.program, level, epsilon);
   };
   simulate();
-  if (e.scenario.workload.loader) {
-    e.loader = StallOf(e.scenario, e.data ? e.data->mean_s : e.StepSeconds());
-    e.scenario.data_stall_s = e.loader->stall_s;
-    if (e.loader->stall_s > 0) simulate();
-  }
   if (e.outcome.schedule.stalled != kNoOp) {
     ThrowInput(355, "a transfer waits for a link that never comes back",
                "an until_s for every fault with factor 0", ExitCode::kInfeasible);
@@ -198,6 +194,11 @@ Evaluation Evaluate(Scenario scenario, Level level, Fold fold, double epsilon) {
   if (e.StepSeconds() > kLongestStep) {
     ThrowInput(340, "a step of this scenario would take longer than ten days",
                "faults that leave more of a link, or end earlier", ExitCode::kInfeasible);
+  }
+  if (e.scenario.workload.loader) {
+    e.loader = StallOf(e.scenario, e.data ? e.data->mean_s : e.StepSeconds());
+    e.scenario.data_stall_s = e.loader->stall_s;
+    if (e.loader->stall_s > 0) simulate();
   }
   if (fold == Fold::kVerify) {
     options.fold = Fold::kOff;
@@ -248,13 +249,14 @@ double ModelFlopsPerGpu(const Evaluation& e) {
     gpus += c.count;
   }
   // Prefill is per micro-batch; decoding was summed over them.
-  const double rounds =
-      e.scenario.workload.task == Task::kTrain ? static_cast<double>(e.program.micro_batches) : 1;
+  const double rounds = e.scenario.workload.task == Task::kGenerate
+                            ? 1
+                            : static_cast<double>(e.program.micro_batches);
   return total * rounds / gpus;
 }
 
 double ModelFlopsUtilisation(const Evaluation& e) {
-  return ModelFlopsPerGpu(e) / e.StepSeconds() / e.scenario.profile->device.peak_bf16_flops;
+  return ModelFlopsPerGpu(e) / e.StepSeconds() / MeanPeakFlops(e.scenario);
 }
 
 Limit WhatLimits(const TimeBreakdown& time) {
@@ -323,6 +325,10 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
   if (s.workload.task == Task::kGenerate) {
     out.Set("new_tokens_per_s",
             static_cast<double>(s.workload.global_batch_size * s.workload.new_tokens) / step);
+  }
+  if (s.target) {
+    out.Set("target_steps", s.target->Steps());
+    out.Set("time_to_target_s", s.target->Steps() * step);
   }
   out.Set("model_tflops_per_gpu", ModelFlopsPerGpu(e) / step / kTera);
   out.Set("mfu", ModelFlopsUtilisation(e));
