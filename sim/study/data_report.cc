@@ -20,13 +20,6 @@ bool HasExperts(const Model& model) {
                      [](const LayerRun& run) { return run.layer.mlp.experts > 0; });
 }
 
-double RealTokensPerStep(const Evaluation& e) {
-  const Scenario& s = e.scenario;
-  if (s.steps != nullptr) return TokensPerStep(s);
-  return static_cast<double>(s.workload.global_batch_size) *
-         (s.sample.real_tokens + static_cast<double>(s.workload.new_tokens));
-}
-
 }  // namespace
 
 std::optional<ExpertFigures> FiguresOfExperts(const Evaluation& e) {
@@ -58,7 +51,7 @@ double PaddingShare(const Evaluation& e) {
 }
 
 double FlopsPerUsefulToken(const Evaluation& e) {
-  return ModelFlopsPerGpu(e) * e.scenario.cluster->GpuCount() / RealTokensPerStep(e);
+  return ModelFlopsPerGpu(e) * e.scenario.cluster->GpuCount() / TokensPerStep(e.scenario);
 }
 
 void AddDataJson(const Evaluation& e, Json* result) {

@@ -236,7 +236,7 @@ double TokensPerStep(const Scenario& s) {
     return tokens / static_cast<double>(s.steps->size());
   }
   return static_cast<double>(s.workload.global_batch_size) *
-         (s.sample.backbone_tokens + static_cast<double>(s.workload.new_tokens));
+         (s.sample.real_tokens + static_cast<double>(s.workload.new_tokens));
 }
 
 double ModelFlopsPerGpu(const Evaluation& e) {

@@ -47,7 +47,7 @@ struct Evaluation {
 Evaluation Evaluate(Scenario scenario, Level level, Fold fold = Fold::kOn, double epsilon = 0);
 
 // Derived figures.
-double TokensPerStep(const Scenario& scenario);  // through the backbone, all replicas
+double TokensPerStep(const Scenario& scenario);  // through the backbone, all replicas, no padding
 double ModelFlopsPerGpu(
     const Evaluation&
         evaluation);  // per step, averaged over GPUs; neither recomputed nor repeated work counts

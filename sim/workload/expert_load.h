@@ -35,6 +35,8 @@ struct ExpertLoad {
 // Expected choices by expert, and by rank: rank r of `ranks` has experts r · experts / ranks and those
 // after it. `capacity_factor` c > 0: an expert takes c times the mean of what is offered, and what
 // comes above that is dropped; 0: all is kept. `experts` is a multiple of `ranks`. No tokens: even.
+// More skew never makes the busiest expert lighter; a rank with several experts may be lucky, as one
+// favourite in each of a few ranks is even.
 ExpertLoad LoadOfExperts(const std::vector<ExpertTraffic>& traffic, int experts, int choices,
                          int ranks, double capacity_factor, std::uint64_t seed);
 
