@@ -11,6 +11,7 @@
 #include "cli/version.h"
 #include "reports/pipeline_boxes.h"
 #include "sim/core/units.h"
+#include "sim/study/data_report.h"
 #include "sim/study/fixes.h"
 #include "sim/study/phases.h"
 #include "sim/study/point.h"
@@ -169,6 +170,7 @@ std::string Summary(const Evaluation& e, const FixSearch& search, const Options&
   if (s.faults.told.size() > 6)
     facts.Row({"", fmt::format("and {} more", s.faults.told.size() - 6)});
   if (e.data) DataFacts(e, &facts);
+  for (const auto& [name, text] : DescribeData(e)) facts.Row({name, text});
   if (e.goodput) {
     constexpr double kDay = 86400;
     facts.Row(

@@ -73,7 +73,7 @@ Golden GoldenTerms(const Scenario& s, const Program& program) {
     golden.path.rate_flops_per_s = golden.path.flops / golden.path.f_over_b_s;
   if (golden.path.g_over_c_s > 0)
     golden.path.gradient_bytes_per_s = golden.path.gradient_bytes / golden.path.g_over_c_s;
-  golden.not_in_formula_s += s.stack->step_overhead_s;
+  golden.not_in_formula_s += s.stack->step_overhead_s + s.data_stall_s;
   golden.p_align_s = m * program.alignment.seconds_per_micro_batch;
   return golden;
 }

@@ -211,18 +211,31 @@ void StageEmitter::RunPair(const Pass& a, const Pass& b) {
   }
 }
 
+Work StageEmitter::HostWork(double seconds) {
+  Work work{seconds};
+  if (seconds > 0) {
+    Kernel kernel;
+    kernel.kind = KernelKind::kHost;
+    kernel.host_s = seconds;
+    work.kernels = List({kernel});
+  }
+  CheckClock(seconds);
+  return work;
+}
+
+// Every stage: the first has no inputs, the last no labels, and those between would wait for them.
+void StageEmitter::WaitForData(const Cursor& host) {
+  if (s_.data_stall_s <= 0) return;
+  waves_.AddKernel(stage_, Lane::kMain, Kind(OpKind::kHost, host),
+                   std::array{HostWork(s_.data_stall_s)});
+}
+
 void StageEmitter::Run(const std::vector<Pass>& passes) {
   Cursor host;
   host.pass.micro_batch = -1;
-  Work work{s_.stack->step_overhead_s};
-  if (work.seconds > 0) {
-    Kernel kernel;
-    kernel.kind = KernelKind::kHost;
-    kernel.host_s = work.seconds;
-    work.kernels = List({kernel});
-  }
-  CheckClock(work.seconds);
+  const Work work = HostWork(s_.stack->step_overhead_s);
   waves_.AddKernel(stage_, Lane::kMain, Kind(OpKind::kHost, host), std::array{work});
+  WaitForData(host);
   FindEnds(passes);
   if (!Training()) {
     Generate();

@@ -78,6 +78,8 @@ class StageEmitter {
     return ReducesOnce() && !s_.plan.reshard_after_forward && unit.backward;
   }
   void CheckClock(double seconds);
+  Work HostWork(double seconds);
+  void WaitForData(const Cursor& host);
 
   // Waves.
   void Attach(Cursor* at, const Wave& wave);

@@ -9,6 +9,7 @@
 #include "sim/plan/pools.h"
 #include "sim/plan/uneven.h"
 #include "sim/plan/waves.h"
+#include "sim/study/data_report.h"
 
 namespace aurum {
 namespace {
@@ -177,12 +178,15 @@ Evaluation Evaluate(Scenario scenario, Level level, Fold fold, double epsilon) {
         "--level flow; or remove from_s and until_s. For a report: aurum simulate --level flow "
         "--json -o R.json, then aurum report R.json");
   }
-  if (e.scenario.steps != nullptr) {
-    e.data = SimulateData(e.scenario, options, level);
-    e.scenario.step = &(*e.scenario.steps)[e.data->typical];
-  }
-  e.program = Lower(e.scenario, options);
-  e.outcome = Simulate(e.program, level, epsilon);
+  const auto simulate = [&] {
+    if (e.scenario.steps != nullptr) {
+      e.data = SimulateData(e.scenario, options, level);
+      e.scenario.step = &(*e.scenario.steps)[e.data->typical];
+    }
+    e.program = Lower(e.scenario, options);
+    e.outcome = Simulate(e.program, level, epsilon);
+  };
+  simulate();
   if (e.outcome.schedule.stalled != kNoOp) {
     ThrowInput(355, "a transfer waits for a link that never comes back",
                "an until_s for every fault with factor 0", ExitCode::kInfeasible);
@@ -190,6 +194,11 @@ Evaluation Evaluate(Scenario scenario, Level level, Fold fold, double epsilon) {
   if (e.StepSeconds() > kLongestStep) {
     ThrowInput(340, "a step of this scenario would take longer than ten days",
                "faults that leave more of a link, or end earlier", ExitCode::kInfeasible);
+  }
+  if (e.scenario.workload.loader) {
+    e.loader = StallOf(e.scenario, e.data ? e.data->mean_s : e.StepSeconds());
+    e.scenario.data_stall_s = e.loader->stall_s;
+    if (e.loader->stall_s > 0) simulate();
   }
   if (fold == Fold::kVerify) {
     options.fold = Fold::kOff;
@@ -229,7 +238,7 @@ double TokensPerStep(const Scenario& s) {
     return tokens / static_cast<double>(s.steps->size());
   }
   return static_cast<double>(s.workload.global_batch_size) *
-         (s.sample.backbone_tokens + static_cast<double>(s.workload.new_tokens));
+         (s.sample.real_tokens + static_cast<double>(s.workload.new_tokens));
 }
 
 double ModelFlopsPerGpu(const Evaluation& e) {
@@ -452,11 +461,13 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
       module.Set("imbalance", m.imbalance);
       module.Set("lockstep_imbalance", m.lockstep_imbalance);
       module.Set("moved_tokens_per_step", m.moved_tokens);
+      module.Set("padding_share", m.padding_share);
       modules.Append(std::move(module));
     }
     data.Set("modules", std::move(modules));
     out.Set("data", std::move(data));
   }
+  AddDataJson(e, &out);
   if (e.varied) {
     Json varied = Json::Object();
     varied.Set("steps", static_cast<std::int64_t>(e.varied->step_s.size()));

@@ -12,6 +12,7 @@
 #include "sim/study/data_steps.h"
 #include "sim/study/fold_check.h"
 #include "sim/study/gradient_sync.h"
+#include "sim/study/loader_stall.h"
 #include "sim/study/variation.h"
 
 namespace aurum {
@@ -31,6 +32,7 @@ struct Evaluation {
   std::optional<FoldCheck> fold_check;  // of Fold::kVerify
   std::optional<DataSteps> data;        // where samples differ
   std::optional<VariedSteps> varied;    // where the scenario says what varies
+  std::optional<LoaderStall> loader;    // where the workload says how data come
   std::optional<Goodput> goodput;       // where the scenario says how often things break
   std::optional<GoodputSamples> goodput_samples;
   double wall_s = 0;  // that the walk took
@@ -47,7 +49,7 @@ struct Evaluation {
 Evaluation Evaluate(Scenario scenario, Level level, Fold fold = Fold::kOn, double epsilon = 0);
 
 // Derived figures.
-double TokensPerStep(const Scenario& scenario);  // through the backbone, all replicas
+double TokensPerStep(const Scenario& scenario);  // through the backbone, all replicas, no padding
 double ModelFlopsPerGpu(
     const Evaluation&
         evaluation);  // per step, averaged over GPUs; neither recomputed nor repeated work counts

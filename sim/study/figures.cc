@@ -1,6 +1,7 @@
 #include "sim/study/figures.h"
 
 #include "sim/core/units.h"
+#include "sim/study/data_report.h"
 
 namespace aurum {
 
@@ -37,6 +38,15 @@ std::vector<Figure> FiguresOf(const Evaluation& e) {
   figures.push_back({"limit", LimitName(WhatLimits(t))});
   add("mar", e.program.alignment.ratio);
   add("gflop_per_token", e.program.own_flops_per_token * e.program.flops_scale / kGiga);
+  add("gflop_per_useful_token", FlopsPerUsefulToken(e) / kGiga);
+  add("padding_share", PaddingShare(e));
+  if (const auto experts = FiguresOfExperts(e)) {
+    add("expert_imbalance", experts->imbalance);
+    add("dropped_share", experts->dropped_share);
+    add("all_to_all_s", experts->all_to_all_s);
+    add("all_to_all_gb_per_gpu", experts->all_to_all_bytes / kGiga);
+  }
+  if (e.loader) add("load_s", e.loader->load_s);
   add("bus_bandwidth_gb_per_s", e.program.own_bus_bandwidth * e.program.comm_scale / kGiga);
   const Golden& golden = e.golden;
   for (const Combine combine : {Combine::kMax, Combine::kSum, Combine::kCriticalPath}) {
