@@ -117,7 +117,7 @@ export function sweepSection(report: Report) {
   return section("sweep", "Golden-formula sweep", report.findings.sweep,
     formula,
     sweep.sentence && h("p", { class: "takeaway" }, sweep.sentence),
-    fits.length > 1 && combines,
+    fits.length > 1 && h("div", { class: "table-scroll" }, combines),
     h("h3", null, "Each model at its own operating point"),
     summaryTable(sweep, (next) => { choose(next); explorer.scrollIntoView({ block: "start" }); }),
     explorer);
