@@ -256,7 +256,20 @@ int Main(int argc, char** argv) {
 
   CLI::App* formula =
       app.add_subcommand("formula", "the golden formula's terms beside the simulation");
+  FormulaCommandLine formula_line;
   formula->add_option("scenario", scenario, "scenario file")->required();
+  formula->add_option("--fit", formula_line.fit,
+                      "fit alpha and beta to these steps: databases of aurum sweep, run records of "
+                      "aurum execute");
+  formula->add_flag("--boundary", formula_line.boundary,
+                    "where the formula holds over FLOPs per token, bandwidth and alignment ratio: "
+                    "the scenario's own sweep of them, or a grid around it");
+  formula
+      ->add_option("--grid", formula_line.grid,
+                   "of --boundary: so many values a side (default: the scenario's own, or 8)")
+      ->check(CLI::Range(2, 40));
+  formula->add_option("-j,--jobs", options.jobs, "of --boundary: threads (default: one per core)")
+      ->check(CLI::Range(0, 4096));
   common(formula);
   scenario_options(formula);
 
@@ -517,7 +530,7 @@ int Main(int argc, char** argv) {
     } else if (report->parsed()) {
       code = ReportCommand(options, inputs);
     } else if (formula->parsed()) {
-      code = FormulaCommand(options, scenario);
+      code = FormulaCommand(options, scenario, formula_line);
     } else if (topology->parsed()) {
       if (expect.expect || !expect.measured.empty()) {
         code = ExpectTopologyCommand(options, cluster, expect);

@@ -135,6 +135,20 @@ int TimelineColumns(const Options& options) {
   return 100;
 }
 
+std::string AlignmentLine(const Evaluation& e) {
+  std::string line = fmt::format("alignment ratio (MAR) {:.3g}{}", e.AlignRatio(),
+                                 e.program.alignment.imposed ? ", imposed" : ", measured");
+  const AlignmentReport& a = e.alignment;
+  if (e.program.alignment.imposed && std::abs(a.ratio - e.AlignRatio()) > 5e-4)
+    line += fmt::format(" ({:.3g} measured)", a.ratio);
+  if (a.worst_s > 0) {
+    line +=
+        fmt::format("; a micro-batch waits {} for the last modality, at most {} (micro-batch {})",
+                    ShowSeconds(a.mean_s), ShowSeconds(a.worst_s), a.worst);
+  }
+  return line + "\n";
+}
+
 std::string Summary(const Evaluation& e, const FixSearch& search, const Options& options) {
   const Format format = options.format;
   const GoldenWeights& weights = options.weights;
@@ -253,8 +267,7 @@ std::string Summary(const Evaluation& e, const FixSearch& search, const Options&
       "\nT = {}_k[F/B + G/C + {}·Comm] + {}·{} = {}  ({:+.1f} % against the simulation)\n",
       CombineName(weights.combine), weights.alpha, weights.beta, ShowSeconds(e.golden.p_align_s),
       ShowSeconds(golden), (golden / step - 1) * 100);
-  out += fmt::format("alignment ratio (MAR) {:.3g}{}\n", e.program.alignment.ratio,
-                     e.program.alignment.imposed ? ", imposed" : "");
+  out += AlignmentLine(e);
   if (e.memory.verdict != Fit::kFits) out += FixTable(search, format);
   if (options.timeline) {
     const std::string drawing =
@@ -391,44 +404,6 @@ ExitCode SimulateCommand(const Options& options, const std::string& file) {
     PrintDiagnostic(options, d);
     return ExitCode::kInfeasible;
   }
-  return ExitCode::kOk;
-}
-
-ExitCode FormulaCommand(const Options& options, const std::string& file) {
-  const JsonDocument document = OpenScenario(options, file);
-  InputCache cache(options.data_root);
-  const Evaluation e = Evaluate(ReadScenario(document, &cache), options.level, options.fold);
-  PrintWarnings(options, e.scenario.warnings);
-  const Json result = FormulaJson(e, options.weights, kToolVersion);
-  if (options.format == Format::kJson || options.format == Format::kJsonLines) {
-    WriteOutput(options, result.Dump(options.format == Format::kJson ? 2 : -1) + "\n");
-    return ExitCode::kOk;
-  }
-  Table terms({"k", "F", "B", "F/B", "G", "C", "G/C", "Comm"}, "<>>>>>>>");
-  const auto row = [&](const GoldenTerm& t) {
-    terms.Row({t.module, ShowNumber(t.flops / kTera) + " TFLOP",
-               ShowNumber(t.rate_flops_per_s / kTera) + " TFLOP/s", ShowSeconds(t.f_over_b_s),
-               ShowBytes(t.gradient_bytes), ShowRate(t.gradient_bytes_per_s),
-               ShowSeconds(t.g_over_c_s), ShowSeconds(t.comm_s)});
-  };
-  for (const GoldenTerm& term : e.golden.terms) row(term);
-  Table totals({"combine", "T", "against the simulation"}, "<>>");
-  for (const Combine combine : {Combine::kMax, Combine::kSum, Combine::kCriticalPath}) {
-    const double seconds =
-        GoldenSeconds(e.golden, combine, options.weights.alpha, options.weights.beta);
-    totals.Row({CombineName(combine), ShowSeconds(seconds),
-                fmt::format("{:+.1f} %", (seconds / e.StepSeconds() - 1) * 100)});
-  }
-  totals.Row({"simulation", ShowSeconds(e.StepSeconds()), ""});
-  std::string out = terms.As(options.format);
-  if (options.format != Format::kCsv) {
-    out += fmt::format(
-        "\nα = {}, β = {}, P_align = {}; optimizer and host, which the formula leaves out: {}\n\n",
-        options.weights.alpha, options.weights.beta, ShowSeconds(e.golden.p_align_s),
-        ShowSeconds(e.golden.not_in_formula_s));
-    out += totals.As(options.format);
-  }
-  WriteOutput(options, out);
   return ExitCode::kOk;
 }
 
