@@ -15,8 +15,11 @@
 #include "cli/version.h"
 #include "sim/core/hash.h"
 #include "sim/core/text_file.h"
+#include "sim/monitor/correlation.h"
 #include "sim/monitor/log_tail.h"
 #include "sim/monitor/metrics.h"
+#include "sim/monitor/root_cause.h"
+#include "sim/monitor/series.h"
 
 namespace aurum {
 namespace {
@@ -111,11 +114,45 @@ struct Watch {
   std::vector<MonitorEvent> events;  // of documents; a stream keeps none
   std::string log_run_id;
   std::int64_t rotations = 0, truncations = 0;
+  // Of --diagnose: steps of the baseline and the last ones, with the times of their ranks.
+  std::vector<StepRecord> healthy, recent;
+  std::optional<Diagnosis> diagnosis;
 
   explicit Watch(const MonitorRules& rules) : monitor(rules) {}
 };
 
 Json OrNull(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
+
+Json DiagnosisJson(const Diagnosis& d) {
+  Json out = Json::Object();
+  out.Set("cause", RootCauseName(d.cause));
+  out.Set("excess_share", d.excess_share);
+  out.Set("explained_share", d.explained_share);
+  Json& ranks = out.Set("ranks", Json::Array());
+  for (const int rank : d.ranks) ranks.Append(rank);
+  Json& nodes = out.Set("nodes", Json::Array());
+  for (const int node : d.nodes) nodes.Append(node);
+  return out;
+}
+
+std::string List(const std::vector<int>& values) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min<std::size_t>(values.size(), 16); ++i)
+    text += (i == 0 ? "" : ", ") + std::to_string(values[i]);
+  return text + (values.size() > 16 ? ", …" : "");
+}
+
+std::string DiagnosisText(const Diagnosis& d) {
+  if (d.cause == RootCause::kNone)
+    return fmt::format("diagnosis: steps are {:+.1f} % of the baseline's; nothing to explain\n",
+                       100 * d.excess_share);
+  std::string out = fmt::format("diagnosis: {}; explains {:.0f} % of the {:+.1f} %",
+                                RootCauseName(d.cause), 100 * d.explained_share,
+                                100 * d.excess_share);
+  if (!d.ranks.empty()) out += "; ranks " + List(d.ranks);
+  if (!d.nodes.empty()) out += "; nodes " + List(d.nodes);
+  return out + "\n";
+}
 
 Json WatchJson(const Watch& watch, const MonitorCommandLine& command) {
   const StepReader& reader = watch.reader;
@@ -160,6 +197,7 @@ Json WatchJson(const Watch& watch, const MonitorCommandLine& command) {
   }
   Json events = Json::Array();
   for (const MonitorEvent& event : watch.events) events.Append(MonitorEventJson(event));
+  if (watch.diagnosis) out.Set("diagnosis", DiagnosisJson(*watch.diagnosis));
   // Of what was read and told: the same log gives the same id.
   out.Set("run_id", HashText(std::string(kToolVersion) + log.Dump() + baseline.Dump() +
                              events.Dump() + signals.Dump())
@@ -203,6 +241,7 @@ std::string WatchText(const Watch& watch, const MonitorCommandLine& command, For
   out += fmt::format("\n{} steps of {} lines; baseline: step {}, MAR {}\n", watch.reader.records(),
                      watch.reader.lines(), show(monitor.baseline_step_s(), " s"),
                      show(monitor.baseline_mar(), ""));
+  if (watch.diagnosis) out += DiagnosisText(*watch.diagnosis);
   return out;
 }
 
@@ -233,6 +272,13 @@ void AddMonitorOptions(CLI::App* command, MonitorCommandLine* line, Options* opt
   command->add_option("--baseline", line->baseline,
                       "mar=0.9,step_time_s=1.2, or a file with these keys, such as a result of "
                       "simulate --json (default: learnt from the first steps)");
+  command->add_option("--simulate", line->simulate,
+                      "no log: a series, or a scenario, whose steps are simulated with faults; how "
+                      "soon and how often in vain the rules tell, and what each action gives back")
+      ->excludes(command->get_option("log"));
+  command->add_flag("--diagnose", line->diagnose,
+                    "what made the last steps slower than the baseline's, from the ranks' times in "
+                    "the log");
   command->add_option("--baseline-steps", rules.baseline_steps,
                       "whose median is the baseline, after the warm-up")
       ->check(CLI::Range(1, 1000000));
@@ -253,7 +299,127 @@ void AddMonitorOptions(CLI::App* command, MonitorCommandLine* line, Options* opt
                       "write the state in Prometheus' text format, anew after every look");
 }
 
+namespace {
+
+Json SeriesJson(const Series& series, const std::vector<CaseScore>& scores) {
+  Json out = Json::Object();
+  out.Set("schema", "aurum.monitor-simulation/1");
+  out.Set("tool_version", kToolVersion);
+  Json cases = Json::Array();
+  for (const CaseScore& score : scores) {
+    Json& entry = cases.Append(Json::Object());
+    entry.Set("name", score.name);
+    entry.Set("healthy_step_time_s", score.healthy_s);
+    entry.Set("faulty_step_time_s", score.faulty_s);
+    Json& watchers = entry.Set("watchers", Json::Array());
+    for (int w = 0; w < kWatchers; ++w) {
+      const RuleScore& rule = score.by_watcher[static_cast<std::size_t>(w)];
+      Json& one = watchers.Append(Json::Object());
+      one.Set("watcher", WatcherName(static_cast<WatchedBy>(w)));
+      one.Set("detected_share", rule.detected_share);
+      one.Set("mean_delay_steps", rule.mean_delay_steps);
+      one.Set("worst_delay_steps", rule.worst_delay_steps);
+      one.Set("false_run_share", rule.false_run_share);
+      one.Set("false_step_share", rule.false_step_share);
+      one.Set("fault_step_share", rule.fault_step_share);
+    }
+    Json& actions = entry.Set("actions", Json::Array());
+    for (const ActionEffect& effect : score.actions) {
+      Json& one = actions.Append(Json::Object());
+      one.Set("action", MonitorActionName(effect.action));
+      if (!effect.refused.empty()) {
+        one.Set("refused", effect.refused);
+        continue;
+      }
+      one.Set("step_time_s", effect.step_s);
+      one.Set("samples_per_s", effect.samples_per_s);
+      one.Set("regained_share", effect.regained_share);
+      if (score.told_at) one.Set("mean_step_time_after_s", effect.mean_step_s);
+    }
+  }
+  out.Set("run_id", HashText(std::string(kToolVersion) + series.scenario.root.Dump() +
+                             cases.Dump())
+                        .Hex());
+  out.Set("name", series.name);
+  out.Set("steps", series.steps);
+  out.Set("fault_step", series.fault_step);
+  out.Set("seeds", series.seeds);
+  out.Set("cases", std::move(cases));
+  return out;
+}
+
+}  // namespace
+
+ExitCode MonitorSimulateCommand(const Options& options, const MonitorCommandLine& command) {
+  InputCache cache(options.data_root);
+  JsonDocument document = ReadJsonFile(command.simulate);
+  const Json* schema = document.root.Find("schema");
+  if (schema == nullptr || !schema->IsString() || schema->AsString() != "aurum.series/1")
+    document = OpenScenario(options, command.simulate);
+  Series series = ReadSeries(document, options.data_root, &cache);
+  const MonitorRules& rules = command.rules;
+  series.rules = rules;
+  Monitor check(rules);
+  if (rules.warm_up + rules.baseline_steps >= series.fault_step) {
+    ThrowInput(785, "the fault begins before there is a baseline",
+               "fewer --warm-up and --baseline-steps, or a later fault_step");
+  }
+  const std::vector<CaseScore> scores = ScoreSeries(series, &cache);
+  if (options.format == Format::kJson || options.format == Format::kJsonLines) {
+    WriteOutput(options, SeriesJson(series, scores).Dump(options.format == Format::kJson ? 2 : -1) +
+                             "\n");
+    return ExitCode::kOk;
+  }
+  const auto percent = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
+  Table watchers({"case", "watched by", "told", "delay, mean", "worst", "false alarms: runs",
+                  "healthy steps", "faulty steps"},
+                 "<<>>>>>>");
+  Table actions({"case", "healthy", "with the fault", "told at", "action", "step", "regained",
+                 "samples/s"},
+                "<>>><>>>");
+  for (const CaseScore& score : scores) {
+    const bool healthy = &score == &scores.front();
+    for (int w = 0; w < kWatchers; ++w) {
+      const RuleScore& rule = score.by_watcher[static_cast<std::size_t>(w)];
+      watchers.Row({w == 0 ? score.name : "", std::string(WatcherName(static_cast<WatchedBy>(w))),
+                    healthy ? "" : percent(rule.detected_share),
+                    healthy || rule.detected_share == 0
+                        ? ""
+                        : fmt::format("{:.1f} steps", rule.mean_delay_steps),
+                    healthy || rule.detected_share == 0 ? ""
+                                                        : std::to_string(rule.worst_delay_steps),
+                    percent(rule.false_run_share), percent(rule.false_step_share),
+                    healthy ? "" : percent(rule.fault_step_share)});
+    }
+    for (const ActionEffect& effect : score.actions) {
+      const bool first = &effect == &score.actions.front();
+      actions.Row({first ? score.name : "", first ? ShowSeconds(score.healthy_s) : "",
+                   first ? ShowSeconds(score.faulty_s) : "",
+                   first && score.told_at ? fmt::format("step {}", *score.told_at) : "",
+                   std::string(MonitorActionName(effect.action)),
+                   effect.refused.empty() ? ShowSeconds(effect.step_s) : effect.refused,
+                   effect.refused.empty() ? percent(effect.regained_share) : "",
+                   effect.refused.empty() ? ShowNumber(effect.samples_per_s) : ""});
+    }
+  }
+  std::string out = watchers.As(options.format);
+  if (options.format != Format::kCsv) {
+    out += "\n" + actions.As(options.format);
+    out += fmt::format(
+        "\n{} runs of {} steps of each case, the fault from step {}; of five independent pairs, "
+        "|r| < 0.65 in {} of all cases\n",
+        series.seeds, series.steps, series.fault_step, percent(ChanceOfWeakCorrelation(5, 0.65)));
+  }
+  WriteOutput(options, out);
+  return ExitCode::kOk;
+}
+
 ExitCode MonitorCommand(const Options& options, const MonitorCommandLine& command) {
+  if (!command.simulate.empty()) return MonitorSimulateCommand(options, command);
+  if (command.log.empty()) {
+    ThrowInput(1, "no log is named", "aurum monitor LOG, - for standard input, or --simulate FILE",
+               ExitCode::kUsage);
+  }
   MonitorRules rules = command.rules;
   if (!command.baseline.empty()) ReadBaseline(command.baseline, &rules);
   Watch watch(rules);
@@ -293,6 +459,17 @@ ExitCode MonitorCommand(const Options& options, const MonitorCommandLine& comman
       const std::optional<StepRecord> record = watch.reader.Read(line);
       if (!record) continue;
       if (watch.log_run_id.empty()) watch.log_run_id = record->run_id;
+      if (command.diagnose && !record->ranks.empty()) {
+        const int most = rules.baseline_steps;
+        if (watch.monitor.steps() >= rules.warm_up &&
+            static_cast<int>(watch.healthy.size()) < most) {
+          watch.healthy.push_back(*record);
+        } else {
+          watch.recent.push_back(*record);
+          if (static_cast<int>(watch.recent.size()) > rules.smooth)
+            watch.recent.erase(watch.recent.begin());
+        }
+      }
       for (const MonitorEvent& event : watch.monitor.Add(*record)) {
         if (!stream) {
           watch.events.push_back(event);
@@ -317,6 +494,14 @@ ExitCode MonitorCommand(const Options& options, const MonitorCommandLine& comman
   if (watch.reader.records() == 0) {
     ThrowInput(780, "no line of '" + command.log + "' is a step record",
                R"(one object a line: {"step": 1, "step_time_s": 1.2, "mar": 0.9})");
+  }
+  if (command.diagnose) {
+    if (watch.healthy.empty() || watch.recent.empty()) {
+      ThrowInput(784, "the log has no ranks' times of both the baseline and later steps",
+                 "\"ranks\": [{\"rank\": 0, \"node\": 0, \"compute_s\": …}, …] in the records; "
+                 "docs/monitor.md");
+    }
+    watch.diagnosis = Diagnose(MeanOf(watch.healthy), MeanOf(watch.recent));
   }
   if (options.format == Format::kJson) {
     WriteOutput(options, WatchJson(watch, command).Dump(2) + "\n");
