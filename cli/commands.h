@@ -7,6 +7,7 @@
 #include "calibrate/import.h"
 #include "cli/options.h"
 #include "real/rank_backend.h"
+#include "sim/study/pipeline_cut.h"
 #include "topologies/machine.h"
 
 namespace aurum {
@@ -86,6 +87,10 @@ struct CalibrateCommandLine {
 ExitCode CalibrateCommand(const Options& options, const CalibrateCommandLine& command);
 // The claims of the articles, recomputed: all, or those of some rows ("A15") or ids ("A15.formula").
 ExitCode AuditCommand(const Options& options, const std::vector<std::string>& rows);
+// Simulates the alternatives of one decision of a plan ("split", "experts" or "cut") and ranks them. Exit code 4
+// where none of them is a plan. `score`: of cuts, what no simulation knows.
+ExitCode DecideCommand(const Options& options, const std::string& what, const std::string& scenario,
+                       const CutScoreInputs& score);
 ExitCode ListCommand(const Options& options, const std::string& what);
 ExitCode VersionCommand(const Options& options);
 

@@ -381,6 +381,28 @@ int Main(int argc, char** argv) {
   monitor->add_option("log", watch.log, "JSON lines, one a step; - is standard input");
   AddMonitorOptions(monitor, &watch, &options);
   common(monitor);
+  CutScoreInputs score;
+  CLI::App* decide = app.add_subcommand(
+      "decide", "simulates every alternative of one decision of a plan and ranks them");
+  decide
+      ->add_option("what", what,
+                   "split: what an encoder's GPUs share; experts: the expert-parallel size; cut: "
+                   "where the pipeline's stages begin")
+      ->required()
+      ->check(CLI::IsMember({"split", "experts", "cut"}));
+  decide->add_option("scenario", scenario, "scenario file")->required();
+  decide
+      ->add_option("--kv-reuse", score.kv_reuse,
+                   "cut: of the published score, one number or one for each layer that may move")
+      ->delimiter(',')
+      ->check(CLI::Range(0.0, 1.0));
+  decide->add_option("--gradient-variance", score.gradient_variance, "cut: the same")
+      ->delimiter(',')
+      ->check(CLI::Range(0.0, 1e6));
+  decide->add_option("-j,--jobs", options.jobs, "threads (default: one per core)")
+      ->check(CLI::Range(0, 4096));
+  common(decide);
+  run_options(decide);
 
   CLI::App* list =
       app.add_subcommand("list", "names in the catalogue: models, clusters, profiles, stacks");
@@ -530,6 +552,8 @@ int Main(int argc, char** argv) {
       code = AuditCommand(options, rows);
     } else if (monitor->parsed()) {
       code = MonitorCommand(options, watch);
+    } else if (decide->parsed()) {
+      code = DecideCommand(options, what, scenario, score);
     } else if (list->parsed()) {
       code = ListCommand(options, what);
     } else {

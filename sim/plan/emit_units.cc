@@ -38,6 +38,7 @@ void StageEmitter::Halves(Cursor* at, std::size_t index, OpKind kind, Part part,
   const Unit& unit = at->chunk->units[index];
   const UnitCommunication& of = at->said->units[index];
   const Overlap& overlap = s_.plan.overlap;
+  const Lane heads = unit.split_tokens ? Lane::kTp : Lane::kCp;
   const auto note = [&](const Wave& wave) {
     if (!begin->Exists()) {
       *begin = wave;
@@ -49,7 +50,7 @@ void StageEmitter::Halves(Cursor* at, std::size_t index, OpKind kind, Part part,
       at, index, unit.tp_collectives, last_collective || unit.has_second, [&](Beside beside) {
         if (part == Part::kForward)
           ChainCommunication(at, Lane::kAlign, OpKind::kAlignment, of.features, unit.module);
-        ChainCommunication(at, Lane::kCp, OpKind::kContextCollective, of.ulysses, unit.module);
+        ChainCommunication(at, heads, OpKind::kContextCollective, of.ulysses, unit.module);
         Wave ring;
         if (pricer_.Seconds(of.ring) > 0) {
           ring = Communicate(*at, Lane::kCp, OpKind::kContextCollective, of.ring,
@@ -64,7 +65,7 @@ void StageEmitter::Halves(Cursor* at, std::size_t index, OpKind kind, Part part,
         }
         note(Compute(at, kind, index, part, Half::kFirst, beside.With(beside_s)));
         if (ring.Exists()) at->sides.push_back(ring);
-        ChainCommunication(at, Lane::kCp, OpKind::kContextCollective, of.ulysses, unit.module);
+        ChainCommunication(at, heads, OpKind::kContextCollective, of.ulysses, unit.module);
       });
   if (!unit.has_second) return;
   TensorParallel(at, index, unit.tp_collectives_second, last_collective, [&](Beside beside) {
@@ -99,6 +100,7 @@ void StageEmitter::HalvesBackward(Cursor* at, std::size_t index, Part part, doub
   const Unit& unit = at->chunk->units[index];
   const UnitCommunication& of = at->said->units[index];
   const Overlap& overlap = s_.plan.overlap;
+  const Lane heads = unit.split_tokens ? Lane::kTp : Lane::kCp;
   const auto note = [&](const Wave& wave) {
     if (!begin->Exists()) {
       *begin = wave;
@@ -131,7 +133,7 @@ void StageEmitter::HalvesBackward(Cursor* at, std::size_t index, Part part, doub
     });
   }
   TensorParallel(at, index, unit.tp_collectives, true, [&](Beside beside) {
-    ChainCommunication(at, Lane::kCp, OpKind::kContextCollective, of.ulysses, unit.module);
+    ChainCommunication(at, heads, OpKind::kContextCollective, of.ulysses, unit.module);
     Wave ring;
     if (pricer_.Seconds(of.ring_backward) > 0) {
       ring = Communicate(*at, Lane::kCp, OpKind::kContextCollective, of.ring_backward,
@@ -146,13 +148,14 @@ void StageEmitter::HalvesBackward(Cursor* at, std::size_t index, Part part, doub
     }
     note(Compute(at, OpKind::kBackward, index, part, Half::kFirst, beside.With(beside_s)));
     if (ring.Exists()) at->sides.push_back(ring);
-    ChainCommunication(at, Lane::kCp, OpKind::kContextCollective, of.ulysses, unit.module);
+    ChainCommunication(at, heads, OpKind::kContextCollective, of.ulysses, unit.module);
   });
 }
 
 void StageEmitter::ForwardUnit(Cursor* at, std::size_t index) {
   const Unit& unit = at->chunk->units[index];
   const UnitCommunication& of = at->said->units[index];
+  CrossBorder(unit);
   GatherAhead(at, unit, of);
   // Compute waits for activations that left a few units ago, or they would pile up on a slow link.
   if (leaving_.size() >= static_cast<std::size_t>(s_.stack->offload_units)) {
@@ -199,6 +202,7 @@ void StageEmitter::BackwardUnit(Cursor* at, std::size_t index, bool whole) {
   const UnitCommunication& of = at->said->units[index];
   const KeptActivations& memory = unit.memory;
   const double copies = unit.pieces;
+  CrossBorder(unit);
   if (s_.plan.reshard_after_forward) GatherAhead(at, unit, of);
   FlushReduce();
   const MemoryKind kind = unit.logits ? MemoryKind::kLogits : MemoryKind::kActivations;
@@ -299,7 +303,8 @@ void StageEmitter::WeightGradientUnit(Cursor* at, std::size_t index) {
     Take(made, false, MemoryKind::kGradients, unit, bytes);
     held_gradients_.emplace_back(&unit, bytes);
   }
-  const bool reduces = pricer_.Seconds(of.reduce) > 0 || pricer_.Seconds(of.reduce_experts) > 0;
+  const bool reduces = pricer_.Seconds(of.reduce) > 0 || pricer_.Seconds(of.reduce_tokens) > 0 ||
+                       pricer_.Seconds(of.reduce_experts) > 0;
   if (!reduces) return;
   const bool last = at->pass.micro_batch == EndsOf(*at).last;
   if (Gathers()) {
@@ -307,7 +312,7 @@ void StageEmitter::WeightGradientUnit(Cursor* at, std::size_t index) {
       Take(made, false, MemoryKind::kCommunication, unit,
            trained * s_.stack->gradient_exchange_bytes);
     if (!ReducesOnce() || last) waiting_ = Waiting{&unit, &of, made};
-  } else if (last || s_.plan.sharding == Sharding::kZero2) {
+  } else if (last || ReducesEvery()) {
     if (s_.plan.overlap.gradient_reduce && Overlapped(*at, index)) {
       Reduce(unit, of, made);
     } else if (last) {

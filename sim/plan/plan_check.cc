@@ -1,8 +1,11 @@
 #include "sim/plan/plan_check.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <string>
+
+#include "sim/plan/split.h"
 
 // The rules of a plan, each a function that names what is broken, where, and what would do instead.
 // Degrees come first (they decide the replicas), then the batch, then what needs both.
@@ -75,6 +78,7 @@ class Checker {
     Schedule();
     EncoderBatches();
     Sharded();
+    Gradients();
     OffloadAndPrecision();
     Adapters();
     Trains();
@@ -186,7 +190,11 @@ class Checker {
       const ObjectReader& at = *at_.modules[i];
       const Module& module = in_.model.modules[i];
       const bool own = part.placement == Placement::kOwnRanks;
-      TensorParallel(at, module, part.tp, own ? 0 : plan_.tp);
+      if (SplitsTokens(part)) {
+        SplitTokens(at, module, part);
+      } else {
+        TensorParallel(at, module, part.tp, own ? 0 : plan_.tp);
+      }
       if (!own && part.tp != 1 && part.tp != plan_.tp) {
         Infeasible(at, 316, "tp",
                    "'" + module.name + "' has tp = " + Text(part.tp) +
@@ -229,6 +237,55 @@ class Checker {
       }
       if (!part.layers_per_stage.empty()) EncoderLayers(at, module, part);
       if (own) plan_.encoder_stages += part.pp;
+    }
+  }
+
+  // Its tp GPUs take tp pieces of every sequence, and tp shares of its heads in between.
+  void SplitTokens(const ObjectReader& at, const Module& module, const ModulePlan& part) {
+    if (part.placement != Placement::kFirstStage && part.placement != Placement::kOwnRanks) {
+      Infeasible(at, 766, "split",
+                 "'" + module.name + "' is not on one group of GPUs that could share its tokens",
+                 "placement = first_stage or own_ranks, or split = hidden");
+    }
+    if (in_.model.task == ModelTask::kContrastive) {
+      Infeasible(at, 766, "split",
+                 "a contrastive tower pools its tokens into one feature, which none of the GPUs "
+                 "that share them would hold",
+                 "split = hidden, or tp = 1");
+    }
+    const auto heads_divide = [&](int tp) {
+      return std::all_of(module.runs.begin(), module.runs.end(), [&](const LayerRun& run) {
+        const Attention& a = run.layer.attention;
+        return a.heads % tp == 0 && (a.kv_heads % tp == 0 || tp % std::max(a.kv_heads, 1) == 0);
+      });
+    };
+    std::vector<std::int64_t> lengths;  // mean lengths that are no whole numbers have no divisors
+    const SampleLoad load = LoadOfSample(in_.model, in_.workload, nullptr);
+    for (std::size_t i = 0; i < in_.model.modules.size(); ++i) {
+      if (&in_.model.modules[i] != &module) continue;
+      for (const SequenceBatch& batch : load.modules[i].batches) {
+        const auto whole = static_cast<std::int64_t>(batch.tokens);
+        if (static_cast<double>(whole) == batch.tokens) lengths.push_back(whole);
+      }
+    }
+    const auto tokens_divide = [&](int tp) {
+      return std::all_of(lengths.begin(), lengths.end(),
+                         [&](std::int64_t tokens) { return tokens % tp == 0; });
+    };
+    const std::string good =
+        Choices(64, [&](int tp) { return heads_divide(tp) && tokens_divide(tp); });
+    if (!heads_divide(part.tp)) {
+      Infeasible(at, 763, "tp",
+                 "tokens are exchanged for heads: tp = " + Text(part.tp) + " does not divide the " +
+                     Text(Heads(module)) + " attention heads of '" + module.name + "'",
+                 "tp = " + good);
+    }
+    for (const std::int64_t tokens : lengths) {
+      if (tokens % part.tp == 0) continue;
+      Infeasible(at, 764, "tp",
+                 "tp = " + Text(part.tp) + " does not share out the " + Text(tokens) +
+                     " tokens of a sequence of '" + module.name + "'",
+                 "tp = " + good + ", or split = hidden");
     }
   }
 
@@ -468,6 +525,52 @@ class Checker {
     }
   }
 
+  // What compresses gradients must see them whole, once a step, on one rank.
+  void Gradients() {
+    bool any = false;
+    for (std::size_t i = 0; i < plan_.modules.size(); ++i) {
+      if (!plan_.modules[i].compression.Any()) continue;
+      any = true;
+      const ObjectReader& at = *at_.modules[i];
+      const char* key = "gradient_compression";
+      if (plan_.sharding != Sharding::kDdp) {
+        Infeasible(at, 388, key,
+                   "sparse gradients are gathered whole by every replica; '" +
+                       ShardingName(plan_.sharding) + "' leaves each a part of them",
+                   "sharding = ddp, or no gradient_compression");
+      }
+      if (plan_.modules[i].frozen) {
+        Infeasible(at, 388, key,
+                   "'" + in_.model.modules[i].name + "' is frozen: it has no gradients",
+                   "remove gradient_compression here");
+      }
+      if (plan_.modules[i].compression.index_bits < 64 &&
+          std::ldexp(1.0, plan_.modules[i].compression.index_bits) <
+              static_cast<double>(ModuleParameters(in_.model.modules[i])) /
+                  (plan_.modules[i].tp * std::max(plan_.modules[i].pp, 1))) {
+        Warn(at, 1388, key,
+             "indices of " + Text(plan_.modules[i].compression.index_bits) +
+                 " bits do not reach all parameters of '" + in_.model.modules[i].name +
+                 "': they count from the start of a bucket",
+             "index_bits = 32 reach 4.3·10⁹ entries");
+      }
+    }
+    const bool sharded = plan_.sharding == Sharding::kFsdp || plan_.sharding == Sharding::kHsdp ||
+                         plan_.sharding == Sharding::kZero2;
+    if (plan_.reduce_every_micro_batch && (sharded || any)) {
+      Infeasible(
+          at_.whole, 389, "reduce_every_micro_batch",
+          any ? "a sparse gradient is chosen once a step, from what all micro-batches add up to"
+              : "'" + ShardingName(plan_.sharding) + "' reduces in every micro-batch by itself",
+          any ? "remove one of the two" : "remove it, or sharding = ddp or zero1");
+    }
+    if (plan_.modality_barrier && in_.model.modules.size() == 1) {
+      Warn(at_.whole, 1389, "modality_barrier",
+           "modality_barrier changes nothing: one module has no border",
+           "remove it, or take a model with an encoder");
+    }
+  }
+
   void OffloadAndPrecision() {
     const bool sharded = plan_.sharding == Sharding::kFsdp || plan_.sharding == Sharding::kHsdp;
     if (plan_.offload.parameters > 0 && !sharded) {
@@ -520,7 +623,8 @@ class Checker {
            "rank " + Text(adapter.rank) + " is wider than the hidden width " + Text(narrowest),
            "ranks from 4 to 256 are usual");
     }
-    if (!Training()) fail("kind", "adapters are trained, this workload generates", "task = train");
+    if (!Training())
+      fail("kind", "adapters are trained, this workload has no backward", "task = train");
   }
 
   void Trains() {
@@ -536,18 +640,23 @@ class Checker {
   void Generates() {
     if (Training()) return;
     const Module& backbone = Backbone();
-    if (in_.model.task == ModelTask::kContrastive || backbone.head_vocabulary == 0) {
+    const bool generates = in_.workload.task == Task::kGenerate;
+    if (generates && (in_.model.task == ModelTask::kContrastive || backbone.head_vocabulary == 0)) {
       Infeasible(at_.whole, 318, "",
                  "'" + in_.model.name + "' has no output head: it generates nothing",
                  "a generative model, or task = train");
     }
     if (plan_.pp > 1 || plan_.encoder_stages > 0) {
-      Infeasible(at_.backbone, 318, "pp",
-                 "generation is simulated with tensor and data parallelism only", "pp = 1");
+      Infeasible(
+          at_.backbone, 318, "pp",
+          "generation and forward passes are simulated with tensor and data parallelism only",
+          "pp = 1");
     }
     if (plan_.sharding == Sharding::kFsdp || plan_.sharding == Sharding::kHsdp) {
       Infeasible(at_.whole, 318, "sharding",
-                 "sharded parameters do not serve generation: every token would gather all weights",
+                 generates ? "sharded parameters do not serve generation: every token would gather "
+                             "all weights"
+                           : "forward passes alone are simulated with whole parameters",
                  "sharding = ddp");
     }
     if (plan_.cp > 1 || plan_.ep > 1 || plan_.offload.Any() || IsNarrow(plan_.precision)) {

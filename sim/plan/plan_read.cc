@@ -3,6 +3,7 @@
 
 #include "sim/core/object_reader.h"
 #include "sim/plan/plan_check.h"
+#include "sim/plan/split.h"
 
 namespace aurum {
 namespace {
@@ -86,6 +87,7 @@ void ReadCollectives(ObjectReader reader, Plan* plan) {
   };
   plan->tensor_parallel_algorithm = read("tensor_parallel");
   plan->data_parallel_algorithm = read("data_parallel");
+  plan->expert_parallel_algorithm = read("expert_parallel");
   plan->in_network_reduction = reader.BoolOr("in_network_reduction", false);
   reader.Finish();
 }
@@ -99,6 +101,25 @@ void ReadOverlap(ObjectReader reader, Overlap* overlap) {
   overlap->pipeline = reader.BoolOr("pipeline", overlap->pipeline);
   overlap->offload = reader.BoolOr("offload", overlap->offload);
   reader.Finish();
+}
+
+GradientCompression ReadCompression(ObjectReader reader) {
+  GradientCompression c;
+  c.selection =
+      static_cast<GradientSelection>(1 + reader.Choice("selection", {"topk", "covariance_topk", "mask"}));
+  c.keep = reader.Number("keep", 1e-9, 1);
+  c.value_bits = static_cast<int>(reader.IntegerOr("value_bits", 16, 1, 64));
+  c.index_bits = static_cast<int>(reader.IntegerOr("index_bits", 32, 1, 64));
+  c.error_feedback = reader.BoolOr("error_feedback", true);
+  for (const char* key : {"refresh_steps", "covariance_rank"}) {
+    if (c.selection == GradientSelection::kCovariance || !reader.Has(key)) continue;
+    reader.Fail(109, key, "'" + std::string(key) + "' belongs to the selection 'covariance_topk'",
+                "remove it");
+  }
+  c.refresh_steps = static_cast<int>(reader.IntegerOr("refresh_steps", 1, 1, 1'000'000));
+  c.covariance_rank = static_cast<int>(reader.IntegerOr("covariance_rank", 0, 0, 65536));
+  reader.Finish();
+  return c;
 }
 
 std::vector<int> ReadLayers(ObjectReader& reader) {
@@ -120,10 +141,19 @@ void ReadBackbone(ObjectReader& reader, Plan* plan) {
   plan->ep = degree("ep", 1);
   plan->expert_tp = degree("expert_tp", plan->ep == 1 ? plan->tp : 1);
   plan->expert_imbalance = reader.NumberOr("expert_imbalance", 1, 1, 1000);
+  plan->expert_buffer_bytes = reader.NumberOr("expert_buffer_mb", 0, 0, 1e6) * 1e6;
+  if (reader.ChoiceOr("split", 0, {"hidden", "tokens"}) == 1) {
+    reader.Fail(765, "split", "the backbone's tokens are shared by context parallelism, not by tp",
+                "cp with context_parallel = ulysses is the same split: all weights on every GPU, "
+                "all-to-alls around attention",
+                "", ExitCode::kInfeasible);
+  }
   plan->pp = degree("pp", 1);
   plan->vpp = degree("vpp", 1);
   plan->sequence_parallel = reader.BoolOr("sequence_parallel", plan->tp > 1);
   plan->layers_per_stage = ReadLayers(reader);
+  if (auto c = reader.ObjectIf("gradient_compression"))
+    plan->modules.back().compression = ReadCompression(*c);
   reader.Finish();
 }
 
@@ -132,8 +162,10 @@ void ReadEncoder(ObjectReader& reader, ModulePlan* part) {
   part->placement = static_cast<Placement>(reader.ChoiceOr(
       "placement", 0, {"first_stage", "colocated_dp", "balanced", "own_ranks", "in_bubbles"}));
   part->micro_batch_size = reader.IntegerOr("micro_batch_size", 0, 1, 1'000'000);
+  part->split = static_cast<SplitAxis>(reader.ChoiceOr("split", 0, {"hidden", "tokens"}));
   part->pp = static_cast<int>(reader.IntegerOr("pp", 1, 1, kMostDegree));
   part->layers_per_stage = ReadLayers(reader);
+  if (auto c = reader.ObjectIf("gradient_compression")) part->compression = ReadCompression(*c);
   reader.Finish();
 }
 
@@ -177,6 +209,8 @@ Plan ReadPlan(ObjectReader reader, const Model& model, const Cluster& cluster,
   plan.bucket_bytes = reader.NumberOr("bucket_mb", 0, 0, 1e6) * 1e6;
   plan.prefetch = static_cast<int>(reader.IntegerOr("prefetch", 1, 0, 1000));
   plan.reshard_after_forward = reader.BoolOr("reshard_after_forward", true);
+  plan.reduce_every_micro_batch = reader.BoolOr("reduce_every_micro_batch", false);
+  plan.modality_barrier = reader.BoolOr("modality_barrier", false);
   plan.recompute = ReadRecompute(reader);
   if (auto offload = reader.ObjectIf("offload")) {
     plan.offload.optimizer = offload->NumberOr("optimizer", 0, 0, 1);
@@ -209,6 +243,16 @@ Plan ReadPlan(ObjectReader reader, const Model& model, const Cluster& cluster,
       ReadEncoder(*given, &plan.modules[i]);
     }
     at.modules[i] = std::move(given);
+  }
+  // A connector that is not told of works where its encoder left the tokens.
+  for (std::size_t i = 1; i < backbone; ++i) {
+    const ModulePlan& before = plan.modules[i - 1];
+    if (model.modules[i].kind != ModuleKind::kConnector || at.modules[i] ||
+        model.modules[i].modality != model.modules[i - 1].modality || !SplitsTokens(before) ||
+        before.placement != Placement::kFirstStage)
+      continue;
+    plan.modules[i].tp = before.tp;
+    plan.modules[i].split = SplitAxis::kTokens;
   }
   plan.modules[backbone].tp = plan.tp;
   plan.modules[backbone].pp = plan.pp;

@@ -37,6 +37,7 @@ struct Unit {
   double dispatch_bytes = 0, combine_bytes = 0;  // of a mixture, per GPU
   double feature_bytes = 0;    // of a contrastive loss: features of all replicas, gathered
   double expert_tp_bytes = 0;  // gathered and reduced inside of an expert's tensor-parallel group
+  bool split_tokens = false;   // a tensor-parallel group shares its tokens and holds all weights
   bool backward = false;       // gradients flow through it
   bool trained = false;        // its weights get gradients
   UnitParameters parameters;
@@ -70,8 +71,10 @@ struct StageUnits {
   Chunk bubbles;  // encoders that run while this stage waits
 };
 
-// By stage: the encoders' own first, then the backbone's.
-std::vector<StageUnits> MakeStages(const Scenario& scenario, const CostContext& context);
+// By stage: the encoders' own first, then the backbone's. Where layers lie follows the costs of
+// `split_by`, if there is one: devices of several kinds run the same stages.
+std::vector<StageUnits> MakeStages(const Scenario& scenario, const CostContext& context,
+                                   const CostContext* split_by = nullptr);
 // The same stages for each of other loads than scenario.sample, each of a whole micro-batch of the
 // backbone. Layers lie where scenario.sample puts them.
 std::vector<std::vector<StageUnits>> MakeStagesOfLoads(const Scenario& scenario,

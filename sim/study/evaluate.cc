@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "sim/core/units.h"
+#include "sim/plan/pools.h"
 #include "sim/plan/uneven.h"
 #include "sim/plan/waves.h"
 #include "sim/study/busy_split.h"
@@ -226,6 +227,8 @@ Evaluation Evaluate(Scenario scenario, Level level, Fold fold, double epsilon) {
   e.memory = e.data ? MemoryOfHeaviest(e, options, level)
                     : MeasureMemory(e.scenario, e.program, e.outcome);
   e.golden = GoldenTerms(e.scenario, e.program);
+  e.sync = MeasureGradientSync(e.scenario, e.program, e.outcome.schedule);
+  e.sync.exposed_s = e.Time().dp_reduce_s + e.Time().dp_gather_s;
   e.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return e;
 }
@@ -251,14 +254,11 @@ double ModelFlopsPerGpu(const Evaluation& e) {
     total += flops * c.count;
     gpus += c.count;
   }
-  // Prefill is per micro-batch; decoding was summed over them.
-  const double rounds =
-      e.scenario.workload.task == Task::kTrain ? static_cast<double>(e.program.micro_batches) : 1;
-  return total * rounds / gpus;
+  return total * static_cast<double>(e.program.micro_batches) / gpus;
 }
 
 double ModelFlopsUtilisation(const Evaluation& e) {
-  return ModelFlopsPerGpu(e) / e.StepSeconds() / e.scenario.profile->device.peak_bf16_flops;
+  return ModelFlopsPerGpu(e) / e.StepSeconds() / MeanPeakFlops(e.scenario);
 }
 
 Limit WhatLimits(const TimeBreakdown& time) {
@@ -328,6 +328,10 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
     out.Set("new_tokens_per_s",
             static_cast<double>(s.workload.global_batch_size * s.workload.new_tokens) / step);
   }
+  if (s.target) {
+    out.Set("target_steps", s.target->Steps());
+    out.Set("time_to_target_s", s.target->Steps() * step);
+  }
   out.Set("model_tflops_per_gpu", ModelFlopsPerGpu(e) / step / kTera);
   out.Set("mfu", ModelFlopsUtilisation(e));
   out.Set("limit", LimitName(WhatLimits(e.Time())));
@@ -384,6 +388,17 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
   bubbles.Set("pp_cooldown_s", t.pp_cooldown_s);
   bubbles.Set("pp_other_s", t.pp_other_s);
   out.Set("idle", std::move(bubbles));
+  if (e.sync.collectives > 0) {
+    Json sync = Json::Object();
+    sync.Set("collectives", static_cast<std::int64_t>(e.sync.collectives));
+    sync.Set("bytes", e.sync.bytes);
+    sync.Set("window_s", e.sync.window_s);
+    sync.Set("busy_s", e.sync.busy_s);
+    sync.Set("exposed_s", e.sync.exposed_s);
+    sync.Set("utilisation", e.sync.Utilisation());
+    sync.Set("utilisation_while_busy", e.sync.UtilisationWhileBusy());
+    out.Set("gradient_sync", std::move(sync));
+  }
   out.Set("compute_slowed_by_communication_s", t.slowed_s);
   out.Set("busy", BusyJson(e));
   out.Set("time_rank", RankName(e.program, e.outcome.busiest_class));
@@ -464,6 +479,10 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
     varied.Set("p99_s", e.varied->Quantile(0.99));
     varied.Set("min_s", e.varied->step_s.front());
     varied.Set("max_s", e.varied->step_s.back());
+    if (e.sync.collectives > 0) {
+      varied.Set("gradient_sync_p50_s", e.varied->SyncQuantile(0.5));
+      varied.Set("gradient_sync_p99_s", e.varied->SyncQuantile(0.99));
+    }
     out.Set("variation", std::move(varied));
   }
   if (e.goodput) {

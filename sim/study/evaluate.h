@@ -11,6 +11,7 @@
 #include "sim/plan/simulate.h"
 #include "sim/study/data_steps.h"
 #include "sim/study/fold_check.h"
+#include "sim/study/gradient_sync.h"
 #include "sim/study/variation.h"
 
 namespace aurum {
@@ -26,6 +27,7 @@ struct Evaluation {
   Outcome outcome;
   MemoryReport memory;
   Golden golden;
+  GradientSync sync;
   std::optional<FoldCheck> fold_check;  // of Fold::kVerify
   std::optional<DataSteps> data;        // where samples differ
   std::optional<VariedSteps> varied;    // where the scenario says what varies

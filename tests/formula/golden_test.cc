@@ -15,6 +15,20 @@ TEST_CASE("on one GPU the sum of F/B, optimizer and host is the simulated step")
         doctest::Approx(GoldenSeconds(e.golden, Combine::kSum, 1, 1)).epsilon(1e-12));
 }
 
+TEST_CASE("a share is of one micro-batch, in generation too") {
+  const auto generate = [](int micro_batch) {
+    return EvaluateDocument(
+        Shipped("llama-2-7b-1x4090",
+                {"workload.task=generate", "workload.new_tokens=16", "workload.global_batch_size=4",
+                 "plan.micro_batch_size=" + std::to_string(micro_batch)}));
+  };
+  const Evaluation pieces = generate(1);
+  REQUIRE(pieces.program.micro_batches == 4);
+  CHECK(GoldenSeconds(pieces.golden, Combine::kSum, 1, 1) + pieces.golden.not_in_formula_s ==
+        doctest::Approx(pieces.StepSeconds()).epsilon(1e-9));
+  CHECK(ModelFlopsPerGpu(pieces) == doctest::Approx(ModelFlopsPerGpu(generate(4))).epsilon(1e-9));
+}
+
 TEST_CASE("terms are quotients of their own parts") {
   for (const std::string& name : ShippedScenarios()) {
     CAPTURE(name);
