@@ -10,7 +10,11 @@
 #include "cli/io.h"
 #include "cli/version.h"
 #include "reports/pipeline_boxes.h"
+#include "reports/trace.h"
+#include "sim/core/text_file.h"
 #include "sim/core/units.h"
+#include "sim/monitor/metrics.h"
+#include "sim/study/busy_split.h"
 #include "sim/study/data_report.h"
 #include "sim/study/fixes.h"
 #include "sim/study/phases.h"
@@ -255,6 +259,20 @@ std::string Summary(const Evaluation& e, const FixSearch& search, const Options&
   row("host, data", t.data_wait_s);
   row("optimizer", t.optimizer_s);
 
+  Table busy(
+      {"what GPUs do", "compute-bound", "memory-bound", "communication", "idle", "\"utilisation\""},
+      "<>>>>>");
+  if (options.verbose) {
+    const std::vector<BusySplit> split = SplitBusyTime(e);
+    constexpr std::size_t kClassesShown = 16;
+    for (std::size_t c = 0; c < std::min(split.size(), kClassesShown); ++c) {
+      busy.Row({e.program.classes[c].name, ShowPercent(split[c].compute_bound_s / step),
+                ShowPercent(split[c].memory_bound_s / step),
+                ShowPercent(split[c].communication_s / step), ShowPercent(split[c].idle_s / step),
+                ShowPercent(split[c].Utilisation())});
+    }
+  }
+
   Table formula({"golden formula, k", "F/B", "G/C", "Comm"}, "<>>>");
   for (const GoldenTerm& term : e.golden.terms) {
     formula.Row({term.module, ShowSeconds(term.f_over_b_s), ShowSeconds(term.g_over_c_s),
@@ -262,6 +280,7 @@ std::string Summary(const Evaluation& e, const FixSearch& search, const Options&
   }
   const double golden = GoldenSeconds(e.golden, weights.combine, weights.alpha, weights.beta);
   std::string out = facts.As(format) + "\n" + time.As(format) + "\n" +
+                    (options.verbose ? busy.As(format) + "\n" : std::string()) +
                     MemoryTables(e, options.verbose, format) + "\n" + formula.As(format);
   out += fmt::format(
       "\nT = {}_k[F/B + G/C + {}·Comm] + {}·{} = {}  ({:+.1f} % against the simulation)\n",
@@ -355,7 +374,9 @@ ExitCode SimulateCommand(const Options& options, const std::string& file) {
   InputCache cache(options.data_root);
   if (HasPhases(document) && !options.dry_run) return SimulatePhases(options, document, &cache);
   Scenario scenario = ReadScenario(document, &cache);
-  RefuseToReplace(scenario, {{"-o", options.output}});
+  RefuseToReplace(
+      scenario,
+      {{"-o", options.output}, {"--trace", options.trace}, {"--prometheus", options.prometheus}});
   if (options.dry_run) {
     if (HasPhases(document)) CheckPhases(document);
     PrintWarnings(options, scenario.warnings);
@@ -371,6 +392,10 @@ ExitCode SimulateCommand(const Options& options, const std::string& file) {
     result.Set("fixes_tried", search.tried);
   }
   result.Set("scenario", WithoutSweep(document.root));
+  if (!options.trace.empty())
+    WriteTextFile(options.trace, TraceText(e, kToolVersion, options.command_line));
+  if (!options.prometheus.empty())
+    WriteTextFile(options.prometheus, Exposition(ResultMetrics(e, kToolVersion)));
   switch (options.format) {
     case Format::kJson:
       WriteOutput(options, result.Dump(2) + "\n");

@@ -4,25 +4,19 @@
 #include <chrono>
 #include <cmath>
 
-#include "sim/core/hash.h"
 #include "sim/core/units.h"
 #include "sim/plan/pools.h"
 #include "sim/plan/uneven.h"
 #include "sim/plan/waves.h"
+#include "sim/study/busy_split.h"
 #include "sim/study/data_report.h"
+#include "sim/study/run_id.h"
 
 namespace aurum {
 namespace {
 
 // Wall time is told as an upper bound in steps of 0.1 s: equal inputs then give equal bytes.
 double CoarseWall(double seconds) { return std::ceil(std::max(seconds, 1e-9) * 10) / 10; }
-
-std::string RunId(const Evaluation& e, const std::string& tool_version) {
-  std::string text = tool_version + "\n" + e.outcome.signature + "\n" + e.scenario.name;
-  for (const Scenario::Input& input : e.scenario.inputs)
-    text += "\n" + input.role + " " + input.name + " " + input.hash;
-  return HashText(text).Hex();
-}
 
 Json Header(const std::string& schema, const Evaluation& e, const std::string& tool_version) {
   Json out = Json::Object();
@@ -143,6 +137,25 @@ Json AlignmentJson(const Evaluation& e) {
     modules.Append(std::move(entry));
   }
   out.Set("modules", std::move(modules));
+  return out;
+}
+
+std::string RankName(const Program& program, int index);
+
+// What GPUs do, by class of ranks.
+Json BusyJson(const Evaluation& e) {
+  Json out = Json::Array();
+  const std::vector<BusySplit> split = SplitBusyTime(e);
+  for (std::size_t c = 0; c < split.size(); ++c) {
+    Json entry = Json::Object();
+    entry.Set("rank_class", RankName(e.program, static_cast<int>(c)));
+    entry.Set("compute_bound_s", split[c].compute_bound_s);
+    entry.Set("memory_bound_s", split[c].memory_bound_s);
+    entry.Set("communication_s", split[c].communication_s);
+    entry.Set("idle_s", split[c].idle_s);
+    entry.Set("utilisation", split[c].Utilisation());
+    out.Append(std::move(entry));
+  }
   return out;
 }
 
@@ -446,6 +459,7 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
     out.Set("gradient_sync", std::move(sync));
   }
   out.Set("compute_slowed_by_communication_s", t.slowed_s);
+  out.Set("busy", BusyJson(e));
   out.Set("time_rank", RankName(e.program, e.outcome.busiest_class));
   out.Set("alignment", AlignmentJson(e));
   out.Set("formula", GoldenJson(e, weights));
