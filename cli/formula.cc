@@ -107,8 +107,8 @@ std::string FitText(const Options& options, const Evaluation& e, const std::vect
   return out;
 }
 
-ExitCode Fit(const Options& options, const Evaluation& e, const std::vector<std::string>& files,
-             InputCache* cache) {
+ExitCode FitToRuns(const Options& options, const Evaluation& e,
+                   const std::vector<std::string>& files, InputCache* cache) {
   std::vector<FormulaPoint> points;
   for (const std::string& file : files) {
     for (FormulaPoint& point : StepsOf(file, cache)) points.push_back(std::move(point));
@@ -252,7 +252,7 @@ ExitCode FormulaCommand(const Options& options, const std::string& file,
   InputCache cache(options.data_root);
   const Evaluation e = Evaluate(ReadScenario(document, &cache), options.level, options.fold);
   PrintWarnings(options, e.scenario.warnings);
-  if (!command.fit.empty()) return Fit(options, e, command.fit, &cache);
+  if (!command.fit.empty()) return FitToRuns(options, e, command.fit, &cache);
   if (command.boundary) return Boundary(options, document, e, command.grid, &cache);
   if (options.format == Format::kJson || options.format == Format::kJsonLines) {
     const Json result = FormulaJson(e, options.weights, kToolVersion);
