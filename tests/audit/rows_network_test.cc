@@ -66,10 +66,11 @@ TEST_CASE("A8: sums, bytes and what bandwidth explains") {
   CHECK(Line(With(Named("A8.bandwidth"), "busy_before", 91 / 2.262)).verdict == Verdict::kHolds);
 }
 
-TEST_CASE("A8: larger buckets fill the links") {
+TEST_CASE("A8: finer pieces empty the links, parts that are hidden shorten the wait") {
   const double small = Value(With(Named("A8.chunks"), "bucket_mb", 2));
   const double large = Value(With(Named("A8.chunks"), "bucket_mb", 400));
-  CHECK(small < large);
+  CHECK(small < 0.9 * large);
+  CHECK(Value(Named("A8.exposed")) > 1);
   CHECK(large < 100);
 }
 
@@ -135,6 +136,10 @@ TEST_CASE("A17: percentages, Amdahl, hops") {
   // The gain of a part is never the whole's, and grows with the part's.
   CHECK(Value(Named("A17.amdahl")) < 17.6);
   CHECK(Value(With(Named("A17.amdahl"), "link_after", 2 * 58.2)) > Value(Named("A17.amdahl")));
+  // Two levels gain behind thin spines alone.
+  CHECK(Value(Named("A17.simulated")) < 1);
+  CHECK(Value(Named("A17.simulated_default")) < 1);
+  CHECK(Value(Named("A17.simulated_thin")) > 10);
   CHECK(Value(Named("A17.hops")) == 0);
   CHECK(Value(With(Named("A17.hops"), "most_devices", 3)) == 100);
   CHECK(Value(Named("A17.shared_memory")) == 0);

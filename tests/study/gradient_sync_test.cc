@@ -39,7 +39,11 @@ TEST_CASE("small buckets are latency: the smaller, the emptier the links") {
     before = e.sync.UtilisationWhileBusy();
     CHECK(e.sync.Utilisation() <= e.sync.UtilisationWhileBusy());
   }
-  // A unit's gradients are no smaller than a unit: the first two may be one.
+  // A unit in pieces moves the same bytes, with a latency for each.
+  const Evaluation whole = Replicas({}), pieces = Replicas({"plan.bucket_mb=10"});
+  CHECK(pieces.sync.bytes == doctest::Approx(whole.sync.bytes));
+  CHECK(pieces.sync.collectives == whole.sync.collectives);
+  CHECK(pieces.sync.busy_s > whole.sync.busy_s);
 }
 
 TEST_CASE("overlap hides time, not bytes") {
