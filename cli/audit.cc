@@ -60,7 +60,7 @@ ExitCode AuditCommand(const Options& options, const std::vector<std::string>& ro
     if (asked(claim)) lines.push_back(Audit(claim, known, &context));
   }
   if (options.format == Format::kJson || options.format == Format::kJsonLines) {
-    const Json json = AuditJson(lines, kToolVersion);
+    const Json json = WithRunId(AuditJson(lines, kToolVersion));
     WriteOutput(options, json.Dump(options.format == Format::kJson ? 2 : -1) + "\n");
     return ExitCode::kOk;
   }

@@ -14,7 +14,14 @@ namespace aurum {
 
 // One function per command. Each returns the exit code; bad input is thrown as InputError and reported by main.
 ExitCode SimulateCommand(const Options& options, const std::string& scenario);
-ExitCode FormulaCommand(const Options& options, const std::string& scenario);
+// The golden formula's terms; its fit to steps that were simulated or measured; where it holds.
+struct FormulaCommandLine {
+  std::vector<std::string> fit;  // RUN.db, RUN.json
+  bool boundary = false;
+  int grid = 0;  // values a side; 0: the scenario's own, or 8
+};
+ExitCode FormulaCommand(const Options& options, const std::string& scenario,
+                        const FormulaCommandLine& command);
 ExitCode SweepCommand(const Options& options, const std::string& scenario,
                       const std::vector<std::string>& vary);
 ExitCode ReportCommand(const Options& options, const std::vector<std::string>& inputs);

@@ -198,9 +198,9 @@ void StageEmitter::GatherParameters() {
   }
   if (s_.plan.sharding != Sharding::kZero1 && s_.plan.sharding != Sharding::kZero2) return;
   Wave last_alone;
-  // A gather slows nothing down while the host still prepares the step, or while compute waits for those
-  // that run alone.
-  double queued = 0, idle_until = s_.stack->step_overhead_s;
+  // A gather slows nothing down while the host still prepares the step, or while compute waits for
+  // data or for those that run alone.
+  double queued = 0, idle_until = s_.stack->step_overhead_s + s_.data_stall_s;
   const auto gather_unit = [&](std::size_t c, std::size_t i, bool overlapped) {
     const Unit& unit = all[c].first->units[i];
     const UnitCommunication& of = all[c].second->units[i];

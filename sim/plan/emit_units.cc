@@ -171,6 +171,7 @@ void StageEmitter::ForwardUnit(Cursor* at, std::size_t index) {
   Halves(at, index, OpKind::kForward, Part::kForward, BesideForward(*at, index) / parts,
          /*last_collective=*/true, &begin, &end);
   if (gathered != nullptr) waves_.Follow(*gathered, begin);
+  NoteModules(*at, index, begin, end);
 
   const KeptActivations& memory = unit.memory;
   const double copies = unit.pieces;

@@ -8,6 +8,7 @@
 
 #include "sim/plan/bubble_fill.h"
 #include "sim/plan/emit.h"
+#include "sim/plan/fusion.h"
 #include "sim/plan/host_link.h"
 #include "sim/plan/pools.h"
 #include "sim/plan/pricing.h"
@@ -100,6 +101,19 @@ class Lowering {
       ConnectStages();
       ConnectEncoders();
     }
+    program_.fusion = FusionPoints(
+        {s_, *pricer_, *waves_, emitters_,
+         [&](std::size_t stage, std::size_t chunk) { return stages_[stage].chunks[chunk].meets; },
+         [&](std::size_t stage) { return stages_[stage].chunks.size(); },
+         [&](std::size_t stage, std::size_t chunk) {
+           std::optional<std::pair<std::size_t, std::size_t>> at;
+           if (!Training()) return at;
+           if (const std::optional<Link> link = Previous(stage, chunk))
+             at.emplace(link->stage, link->chunk);
+           return at;
+         },
+         [&](std::size_t from, std::size_t to) { return Across(from, to); }, First(),
+         encoder_stage_});
     [[maybe_unused]] const bool acyclic = program_.graph.Finish();
     assert(acyclic);
     return std::move(program_);

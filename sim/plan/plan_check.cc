@@ -6,6 +6,7 @@
 #include <string>
 
 #include "sim/plan/split.h"
+#include "sim/plan/expert_routing.h"
 
 // The rules of a plan, each a function that names what is broken, where, and what would do instead.
 // Degrees come first (they decide the replicas), then the batch, then what needs both.
@@ -73,6 +74,7 @@ class Checker {
     Encoders();
     Degrees();
     ExpertDegrees();
+    Routing();
     Layers();
     Batch();
     Schedule();
@@ -364,6 +366,39 @@ class Checker {
                "ep = " + Choices(std::min(width, MostExperts(Backbone())), [&](int e) {
                  return width % (plan_.expert_tp * e) == 0 && MostExperts(Backbone()) % e == 0;
                }));
+  }
+
+  // Which modules have tokens in the backbone's sequence: encoders, and its own text.
+  void Routing() {
+    if (!plan_.routing) return;
+    const Json* told = at_.backbone.value().Find("expert_routing");
+    const ObjectReader at(at_.backbone.document(), *told,
+                          at_.backbone.pointer() + "/expert_routing");
+    if (MostExperts(Backbone()) == 0) {
+      Infeasible(at_.backbone, 631, "expert_routing",
+                 "'" + in_.model.name + "' has no experts that tokens could be routed to",
+                 "remove expert_routing, or a model with experts: aurum list models");
+    }
+    std::vector<std::string> known;
+    for (std::size_t i = 0; i < in_.model.modules.size(); ++i) {
+      const Module& module = in_.model.modules[i];
+      if (module.kind == ModuleKind::kEncoder || i + 1 == in_.model.modules.size())
+        known.push_back(module.name);
+    }
+    std::vector<std::string> named;
+    for (const ExpertRouting::Skew& skew : plan_.routing->skew) {
+      std::string help = "one entry for each of:";
+      for (const std::string& name : known) help += " " + name;
+      if (std::find(known.begin(), known.end(), skew.module) == known.end()) {
+        const std::string nearest = NearestName(skew.module, known);
+        at.Fail(632, "skew", "no tokens of the backbone's sequence are from '" + skew.module + "'",
+                (nearest.empty() ? "" : "did you mean '" + nearest + "'? ") + help);
+      }
+      if (std::find(named.begin(), named.end(), skew.module) != named.end())
+        at.Fail(632, "skew", "'" + skew.module + "' has two exponents", help);
+      named.push_back(skew.module);
+    }
+    ApplyRouting(in_.model, LoadOfSample(in_.model, in_.workload, nullptr), &plan_);
   }
 
   void Layers() {

@@ -130,6 +130,21 @@ std::vector<int> ReadLayers(ObjectReader& reader) {
   return layers;
 }
 
+ExpertRouting ReadRouting(ObjectReader reader) {
+  ExpertRouting routing;
+  for (ObjectReader& entry : reader.Objects("skew")) {
+    ExpertRouting::Skew skew;
+    skew.module = entry.String("module");
+    skew.zipf = entry.Number("zipf", 0, 4);
+    entry.Finish();
+    routing.skew.push_back(std::move(skew));
+  }
+  routing.capacity_factor = reader.NumberOr("capacity_factor", 0, 0, 1000);
+  routing.seed = static_cast<std::uint64_t>(reader.IntegerOr("seed", 0, 0, std::int64_t{1} << 53));
+  reader.Finish();
+  return routing;
+}
+
 void ReadBackbone(ObjectReader& reader, Plan* plan) {
   const auto degree = [&](const char* key, int fallback) {
     return static_cast<int>(reader.IntegerOr(key, fallback, 1, kMostDegree));
@@ -140,6 +155,14 @@ void ReadBackbone(ObjectReader& reader, Plan* plan) {
       static_cast<ContextParallelKind>(reader.ChoiceOr("context_parallel", 0, {"ring", "ulysses"}));
   plan->ep = degree("ep", 1);
   plan->expert_tp = degree("expert_tp", plan->ep == 1 ? plan->tp : 1);
+  if (auto routing = reader.ObjectIf("expert_routing")) {
+    if (reader.Has("expert_imbalance")) {
+      reader.Fail(630, "expert_imbalance",
+                  "the imbalance of experts is told, and follows from 'expert_routing' as well",
+                  "keep one of the two");
+    }
+    plan->routing = ReadRouting(*routing);
+  }
   plan->expert_imbalance = reader.NumberOr("expert_imbalance", 1, 1, 1000);
   plan->expert_buffer_bytes = reader.NumberOr("expert_buffer_mb", 0, 0, 1e6) * 1e6;
   if (reader.ChoiceOr("split", 0, {"hidden", "tokens"}) == 1) {

@@ -283,6 +283,7 @@ Unit UnitMaker::LayerUnit(const Share& share, const Layer& layer,
     shape.ep = plan_.ep;
     shape.expert_tp = plan_.expert_tp;
     shape.expert_imbalance = plan_.expert_imbalance;
+    shape.expert_kept = 1 - plan_.dropped_tokens;
   } else {
     context = Wide();
   }

@@ -6,12 +6,14 @@
 
 #include "sim/formula/golden.h"
 #include "sim/memory/memory.h"
+#include "sim/plan/alignment.h"
 #include "sim/plan/lower.h"
 #include "sim/plan/scenario.h"
 #include "sim/plan/simulate.h"
 #include "sim/study/data_steps.h"
 #include "sim/study/fold_check.h"
 #include "sim/study/gradient_sync.h"
+#include "sim/study/loader_stall.h"
 #include "sim/study/variation.h"
 
 namespace aurum {
@@ -26,11 +28,13 @@ struct Evaluation {
   Program program;
   Outcome outcome;
   MemoryReport memory;
+  AlignmentReport alignment;  // measured
   Golden golden;
   GradientSync sync;
   std::optional<FoldCheck> fold_check;  // of Fold::kVerify
   std::optional<DataSteps> data;        // where samples differ
   std::optional<VariedSteps> varied;    // where the scenario says what varies
+  std::optional<LoaderStall> loader;    // where the workload says how data come
   std::optional<Goodput> goodput;       // where the scenario says how often things break
   std::optional<GoodputSamples> goodput_samples;
   double wall_s = 0;  // that the walk took
@@ -39,6 +43,10 @@ struct Evaluation {
     return outcome.time[static_cast<std::size_t>(outcome.busiest_class)];
   }
   double StepSeconds() const { return outcome.StepSeconds(); }
+  // MAR: imposed by the scenario, else measured.
+  double AlignRatio() const {
+    return program.alignment.imposed ? program.alignment.ratio : alignment.ratio;
+  }
 };
 
 // E0354 a fault that begins during the step at the analytic level; E0355 a transfer that a fault
@@ -47,7 +55,7 @@ struct Evaluation {
 Evaluation Evaluate(Scenario scenario, Level level, Fold fold = Fold::kOn, double epsilon = 0);
 
 // Derived figures.
-double TokensPerStep(const Scenario& scenario);  // through the backbone, all replicas
+double TokensPerStep(const Scenario& scenario);  // through the backbone, all replicas, no padding
 double ModelFlopsPerGpu(
     const Evaluation&
         evaluation);  // per step, averaged over GPUs; neither recomputed nor repeated work counts

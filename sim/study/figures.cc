@@ -1,6 +1,7 @@
 #include "sim/study/figures.h"
 
 #include "sim/core/units.h"
+#include "sim/study/data_report.h"
 
 namespace aurum {
 
@@ -35,8 +36,17 @@ std::vector<Figure> FiguresOf(const Evaluation& e) {
   add("dp_reduce_s", t.dp_reduce_s);
   add("dp_gather_s", t.dp_gather_s);
   figures.push_back({"limit", LimitName(WhatLimits(t))});
-  add("mar", e.program.alignment.ratio);
+  add("mar", e.AlignRatio());
   add("gflop_per_token", e.program.own_flops_per_token * e.program.flops_scale / kGiga);
+  add("gflop_per_useful_token", FlopsPerUsefulToken(e) / kGiga);
+  add("padding_share", PaddingShare(e));
+  if (const auto experts = FiguresOfExperts(e)) {
+    add("expert_imbalance", experts->imbalance);
+    add("dropped_share", experts->dropped_share);
+    add("all_to_all_s", experts->all_to_all_s);
+    add("all_to_all_gb_per_gpu", experts->all_to_all_bytes / kGiga);
+  }
+  if (e.loader) add("load_s", e.loader->load_s);
   add("bus_bandwidth_gb_per_s", e.program.own_bus_bandwidth * e.program.comm_scale / kGiga);
   const Golden& golden = e.golden;
   for (const Combine combine : {Combine::kMax, Combine::kSum, Combine::kCriticalPath}) {
@@ -47,6 +57,7 @@ std::vector<Figure> FiguresOf(const Evaluation& e) {
   add("path_f_over_b_s", golden.path.f_over_b_s);
   add("path_g_over_c_s", golden.path.g_over_c_s);
   add("path_comm_s", golden.path.comm_s);
+  add("path_bubble_s", golden.path.bubble_s);
   if (e.varied) {
     add("variation_mean_s", e.varied->mean_s);
     add("variation_p50_s", e.varied->Quantile(0.5));
@@ -64,6 +75,7 @@ std::vector<Figure> FiguresOf(const Evaluation& e) {
     add("f_over_b_s." + term.module, term.f_over_b_s);
     add("g_over_c_s." + term.module, term.g_over_c_s);
     add("comm_s." + term.module, term.comm_s);
+    add("bubble_s." + term.module, term.bubble_s);
   }
   return figures;
 }

@@ -70,6 +70,8 @@ DataFigures FiguresOfData(const Model& model, const Workload& workload,
     }
     module.busiest_share = mean.modules[m].busiest_share;
     module.tokens_per_micro_batch = mean.modules[m].tokens;
+    if (mean.modules[m].tokens > 0)
+      module.padding_share = 1 - mean.modules[m].real_tokens / mean.modules[m].tokens;
     figures.modules.push_back(std::move(module));
   }
   double real = 0, padded = 0;

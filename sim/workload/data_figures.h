@@ -30,6 +30,7 @@ struct DataFigures {
     double moved_tokens = 0;            // a step
     double busiest_share = 1;           // of a replica's work, on the busiest of its encoder ranks
     double tokens_per_micro_batch = 0;  // padding and dummies included
+    double padding_share = 0;           // of them, padding and dummies
   };
   std::vector<ModuleFigures> modules;  // as Model::modules
   double padding_share = 0;            // of the backbone's tokens

@@ -378,14 +378,15 @@ class Builder {
                                                 : replicated_;
     // Without sharding told, experts are cut like dense layers: each GPU sees every token.
     const double seen = shape_.experts_sharded ? own : tokens_;
-    const double routed = seen * m.experts_per_token * shape_.expert_imbalance;
+    const double routed = seen * m.experts_per_token * shape_.expert_kept * shape_.expert_imbalance;
     const double f = m.expert_intermediate / cut;
     const Again whole = Again::kMoe;
     // The router reads what the experts and the shared expert read.
     Input("MLP input", replicated_, h, Again::kNorm, {});
     Add("router", s_.router_bytes * wide_ * m.experts * replicated_, whole);
-    Input("experts' inputs", shape_.experts_sharded ? routed : replicated_ * m.experts_per_token, h,
-          whole, {{"gate", f}, {"up", f}});
+    Input("experts' inputs",
+          shape_.experts_sharded ? routed : replicated_ * m.experts_per_token * shape_.expert_kept,
+          h, whole, {{"gate", f}, {"up", f}});
     Hidden("experts' activation", routed, f, h, whole);
     if (m.shared_intermediate > 0) {
       const double shared = m.shared_intermediate / shape_.tp;

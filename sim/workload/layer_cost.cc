@@ -394,7 +394,7 @@ LayerCost CostOfLayer(const Layer& layer, const LayerShape& shape, const CostCon
     // cut like dense layers. Each expert's ranks see what its whole group was sent.
     const double apart = shape.experts_sharded ? 1 : 0;
     const double cut = apart > 0 ? shape.expert_tp : t;
-    const double sent = tokens * m.experts_per_token / (apart > 0 ? t : 1);
+    const double sent = tokens * m.experts_per_token * shape.expert_kept / (apart > 0 ? t : 1);
     const double routed = sent * (apart > 0 ? cut : 1) * shape.expert_imbalance;
     const double experts = m.experts / (apart > 0 ? shape.ep : 1);
     cost.routed_tokens = sent;

@@ -54,6 +54,7 @@ struct LayerShape {
   // Routed experts: GPUs among which they are shared out, tensor parallelism inside of one, and the
   // tokens of the busiest rank over the mean.
   double ep = 1, expert_tp = 1, expert_imbalance = 1;
+  double expert_kept = 1;  // share of the tokens' choices that find room at their expert
   bool experts_sharded =
       false;  // expert_tp and ep are told; false: experts are cut like dense layers
   Recompute recompute;

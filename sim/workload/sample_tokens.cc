@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/core/random.h"
+#include "sim/workload/resolution.h"
 
 namespace aurum {
 MediaTokens TokenCounter::TokensOf(const MediaItem& item) {
@@ -32,9 +33,11 @@ CountedSample TokenCounter::Count(const Sample& sample) {
                                                       : Modality::kVision;
     media.tokens = TokensOf(item);
     media.count = static_cast<double>(item.count);
-    if (model_.task != ModelTask::kContrastive) {
-      counted.backbone_tokens += static_cast<double>(media.tokens.backbone_tokens) * media.count;
+    if (item.kind == MediaKind::kImage) {
+      media.width = static_cast<std::int32_t>(item.width);
+      media.height = static_cast<std::int32_t>(item.height);
     }
+    counted.backbone_tokens += InSequence(media);
     counted.media.push_back(media);
   }
   if (counted.backbone_tokens <= 0) {
@@ -42,6 +45,32 @@ CountedSample TokenCounter::Count(const Sample& sample) {
                "set workload.text_tokens or add images");
   }
   return counted;
+}
+
+double TokenCounter::InSequence(const CountedMedia& media) const {
+  if (model_.task == ModelTask::kContrastive) return 0;
+  return static_cast<double>(media.tokens.backbone_tokens) * media.count;
+}
+
+CountedSample TokenCounter::Padded(const CountedSample& sample, std::int32_t width,
+                                   std::int32_t height) {
+  CountedSample padded = sample;
+  for (CountedMedia& media : padded.media) {
+    if (media.kind != MediaKind::kImage) continue;
+    padded.backbone_tokens -= InSequence(media);
+    media.width = width;
+    media.height = height;
+    media.tokens = TokensOf({MediaKind::kImage, width, height, 0, 0, 1});
+    padded.backbone_tokens += InSequence(media);
+  }
+  return padded;
+}
+
+void GrowToHold(const CountedSample& sample, std::int32_t* width, std::int32_t* height) {
+  for (const CountedMedia& media : sample.media) {
+    *width = std::max(*width, media.width);
+    *height = std::max(*height, media.height);
+  }
 }
 
 SampleStream::SampleStream(const Model& model, const Workload& workload)
@@ -59,12 +88,15 @@ SampleStream::SampleStream(const Model& model, const Workload& workload)
     plain_.media.push_back(
         {MediaKind::kVideo, video.width, video.height, video.frames, 0, video.count});
   }
+  ResizeImages(workload.resolution, &plain_);
 }
 
 CountedSample SampleStream::OfFile(std::size_t index) {
   const SampleFile& file = *workload_.samples;
   try {
-    return counter_.Count(file.At(index));
+    Sample sample = file.At(index);
+    ResizeImages(workload_.resolution, &sample);
+    return counter_.Count(sample);
   } catch (const InputError& error) {
     Diagnostic d = error.diagnostic();
     d.where.file = file.path();
@@ -78,7 +110,8 @@ CountedSample SampleStream::At(std::uint64_t position) {
   if (workload_.samples != nullptr) return OfFile(workload_.samples->IndexAt(seed_, position));
   if (workload_.mixture.empty()) return counter_.Count(plain_);
   std::size_t kind = 0;
-  const Sample sample = DrawSample(workload_.mixture, seed_, position, &kind);
+  Sample sample = DrawSample(workload_.mixture, seed_, position, &kind);
+  ResizeImages(workload_.resolution, &sample);
   try {
     return counter_.Count(sample);
   } catch (const InputError& error) {
@@ -89,18 +122,43 @@ CountedSample SampleStream::At(std::uint64_t position) {
   }
 }
 
-MediaChains::MediaChains(const Model& model) {
+MediaChains::MediaChains(const Model& model, const Packing& packing) {
   for (std::size_t i = 0; i + 1 < model.modules.size(); ++i) {
     const Module& module = model.modules[i];
     if (module.modality == Modality::kText) continue;
     MediaChain& chain = of[IndexOf(module.modality)];
-    if (module.kind == ModuleKind::kEncoder) chain.encoder = static_cast<int>(i);
+    if (module.kind == ModuleKind::kEncoder) {
+      chain.encoder = static_cast<int>(i);
+      chain.group_tokens = packing.group_tokens;
+    }
     if (module.kind == ModuleKind::kConnector) {
       chain.connector = static_cast<int>(i);
       chain.resamples = module.resampler.queries > 0;
       chain.queries = module.queries;
     }
   }
+}
+
+void AddGroups(double sequences, std::int64_t tokens, std::int64_t group_tokens,
+               std::vector<SequenceBatch>* batches) {
+  const std::int64_t groups =
+      group_tokens > 0 && tokens > group_tokens ? (tokens + group_tokens - 1) / group_tokens : 1;
+  const std::int64_t longer = tokens % groups;  // groups with one token more
+  const auto add = [&](std::int64_t count, std::int64_t length) {
+    if (count > 0)
+      batches->push_back({sequences * static_cast<double>(count), static_cast<double>(length)});
+  };
+  add(groups - longer, tokens / groups);
+  add(longer, tokens / groups + 1);
+}
+
+double EncoderTokens(const MediaTokens& media) {
+  return static_cast<double>(media.sequences * media.sequence_tokens);
+}
+
+double ConnectorTokens(const MediaTokens& media, const MediaChain& chain) {
+  if (chain.queries > 0) return static_cast<double>(media.sequences * chain.queries);
+  return chain.resamples ? EncoderTokens(media) : static_cast<double>(media.connector_tokens);
 }
 
 void AddToChain(const MediaTokens& media, double count, const MediaChain& chain, SampleLoad* load) {
@@ -112,7 +170,9 @@ void AddToChain(const MediaTokens& media, double count, const MediaChain& chain,
   };
   if (chain.encoder >= 0) {
     ModuleLoad& encoder = load->modules[static_cast<std::size_t>(chain.encoder)];
-    add(real(media.sequences), media.sequence_tokens, &encoder);
+    AddGroups(real(media.sequences), media.sequence_tokens, chain.group_tokens, &encoder.batches);
+    encoder.tokens += real(media.sequences * media.sequence_tokens);
+    encoder.real_tokens = encoder.tokens;
     encoder.output_tokens += real(media.connector_tokens);
   }
   if (chain.connector >= 0) {

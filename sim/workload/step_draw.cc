@@ -16,11 +16,13 @@ namespace {
 // A sample of a micro-batch: where it was loaded, and where the backbone computes it.
 struct Unit {
   const CountedSample* sample = nullptr;
+  const CountedSample* native = nullptr;  // before its images were padded
   int loaded = 0, computed = 0;
 };
 // One image, clip or video of such a sample, and where it is encoded.
 struct Piece {
   const MediaTokens* tokens = nullptr;
+  const MediaTokens* native = nullptr;
   const Unit* unit = nullptr;
   int encoded = 0;
 };
@@ -33,7 +35,8 @@ class StepDealer {
         workload_(workload),
         shape_(shape),
         rows_(rows, static_cast<std::size_t>(shape.Rows())),
-        chains_(model) {
+        chains_(model, workload.packing),
+        counter_(model) {
     for (const Module& module : model.modules) work_.emplace_back(module);
   }
 
@@ -64,19 +67,23 @@ class StepDealer {
   std::size_t At(int replica, std::int64_t i) const {
     return static_cast<std::size_t>(replica * shape_.micro_batches + i);
   }
-  bool Packed() const { return workload_.packing.policy == PackingPolicy::kLength; }
+  bool Packed() const { return workload_.packing.policy != PackingPolicy::kNone; }
 
   void DealMicroBatch(const std::vector<std::vector<const Row*>>& home, std::int64_t i) {
     std::vector<Unit> units;
     for (int r = 0; r < shape_.replicas; ++r) {
       for (const Row* row : home[At(r, i)]) {
-        for (const CountedSample& sample : row->samples) units.push_back({&sample, r, r});
+        for (const CountedSample& sample : row->samples) {
+          units.push_back({&sample, &sample, r, r});
+        }
       }
     }
+    const std::vector<CountedSample> padded = PadImages(&units);
+    padding_.assign(static_cast<std::size_t>(shape_.replicas) * model_.modules.size(), 0);
     if (workload_.balance == Balance::kPost) EvenOut(&units);
     for (const Unit& unit : units) {
       SampleLoad& load = loads_.micro_batches[At(unit.computed, i)];
-      load.real_tokens += unit.sample->backbone_tokens;
+      load.real_tokens += unit.native->backbone_tokens;
       ++load.samples;
       load.modules.back().batches.push_back({1, unit.sample->backbone_tokens});
       for (const CountedMedia& media : unit.sample->media) {
@@ -89,8 +96,46 @@ class StepDealer {
     for (int r = 0; r < shape_.replicas; ++r) {
       SampleLoad& load = loads_.micro_batches[At(r, i)];
       Pad(&load);
+      for (std::size_t m = 0; m + 1 < load.modules.size(); ++m)
+        load.modules[m].real_tokens -= Padding(r, m);
       if (workload_.text_only == TextOnly::kDummyForward) AddDummies(&load);
       for (ModuleLoad& module : load.modules) MergeBatches(&module.batches);
+    }
+  }
+
+  double& Padding(int replica, std::size_t module) {
+    return padding_[static_cast<std::size_t>(replica) * model_.modules.size() + module];
+  }
+
+  // kBatchMax: each replica's loader pads the images of a micro-batch to the largest width and
+  // height among them. Returns the samples that were changed; units point to them.
+  std::vector<CountedSample> PadImages(std::vector<Unit>* units) {
+    std::vector<CountedSample> padded;
+    if (workload_.resolution.policy != ResolutionPolicy::kBatchMax) return padded;
+    std::vector<std::int32_t> width(static_cast<std::size_t>(shape_.replicas)), height = width;
+    for (const Unit& unit : *units) {
+      const auto r = static_cast<std::size_t>(unit.loaded);
+      GrowToHold(*unit.sample, &width[r], &height[r]);
+    }
+    padded.reserve(units->size());  // units point into it
+    for (Unit& unit : *units) {
+      const auto r = static_cast<std::size_t>(unit.loaded);
+      padded.push_back(counter_.Padded(*unit.sample, width[r], height[r]));
+      unit.sample = &padded.back();
+    }
+    return padded;
+  }
+
+  void NotePadding(const MediaTokens& padded, const MediaTokens& native, double count,
+                   const MediaChain& chain, int replica) {
+    if (&padded == &native) return;
+    if (chain.encoder >= 0) {
+      Padding(replica, static_cast<std::size_t>(chain.encoder)) +=
+          count * (EncoderTokens(padded) - EncoderTokens(native));
+    }
+    if (chain.connector >= 0) {
+      Padding(replica, static_cast<std::size_t>(chain.connector)) +=
+          count * (ConnectorTokens(padded, chain) - ConnectorTokens(native, chain));
     }
   }
 
@@ -142,19 +187,24 @@ class StepDealer {
     std::vector<Piece> pieces;
     std::vector<double> work;
     for (const Unit& unit : units) {
-      for (const CountedMedia& media : unit.sample->media) {
+      for (std::size_t k = 0; k < unit.sample->media.size(); ++k) {
+        const CountedMedia& media = unit.sample->media[k];
+        const MediaTokens& native = unit.native->media[k].tokens;
         if (media.modality != modality) continue;
         if (!post && !shared) {  // nobody asks for the single pieces
           AddToChain(media.tokens, media.count, chain, &loads_.micro_batches[At(unit.loaded, i)]);
+          NotePadding(media.tokens, native, media.count, chain, unit.loaded);
           continue;
         }
         const MediaTokens& tokens = media.tokens;
+        std::vector<SequenceBatch> groups;
+        AddGroups(static_cast<double>(tokens.sequences), tokens.sequence_tokens, chain.group_tokens,
+                  &groups);
         const double each = chain.encoder >= 0
-                                ? static_cast<double>(tokens.sequences) *
-                                      work_of(static_cast<double>(tokens.sequence_tokens))
+                                ? work_of.Of(groups)
                                 : work_of(static_cast<double>(tokens.connector_tokens));
         for (double n = 0; n < media.count; ++n) {
-          pieces.push_back({&media.tokens, &unit, unit.loaded});
+          pieces.push_back({&media.tokens, &native, &unit, unit.loaded});
           work.push_back(each);
         }
       }
@@ -176,6 +226,7 @@ class StepDealer {
       const Piece& piece = pieces[p];
       const MediaTokens& tokens = *piece.tokens;
       AddToChain(tokens, 1, chain, &loads_.micro_batches[At(piece.encoded, i)]);
+      NotePadding(tokens, *piece.native, 1, chain, piece.encoded);
       shares[static_cast<std::size_t>(piece.encoded)].push_back(work[p]);
       if (piece.encoded != piece.unit->loaded) {
         loads_.moved_tokens[static_cast<std::size_t>(entry)] +=
@@ -282,6 +333,8 @@ class StepDealer {
   const StepShape shape_;
   const std::span<const Row> rows_;
   const MediaChains chains_;
+  TokenCounter counter_;
+  std::vector<double> padding_;     // of the micro-batch, by replica and module: tokens
   std::vector<SequenceWork> work_;  // per module
   // kPost: per replica, work of the micro-batches so far.
   std::vector<double> done_backbone_, done_media_[3];

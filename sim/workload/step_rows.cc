@@ -53,13 +53,14 @@ class Reel {
   std::vector<Row> rows_;
 };
 
-// The row of each of the first `count` samples. By modality, samples with different kinds of media
-// never share one.
+// The row of each of the first `count` samples. Where packing or bucketing is by modality, samples
+// with different kinds of media never share one.
 std::vector<std::uint32_t> Pack(const std::vector<Row>& samples, std::size_t count,
                                 const Workload& workload, std::size_t* rows) {
   std::vector<std::uint32_t> packed(count);
   *rows = 0;
-  const bool apart = workload.bucketing == Bucketing::kModality;
+  const bool apart = workload.bucketing == Bucketing::kModality ||
+                     workload.packing.policy == PackingPolicy::kModality;
   for (unsigned media = 0; media < (apart ? 8u : 1u); ++media) {
     std::vector<std::size_t> mine;
     std::vector<double> lengths;
@@ -143,7 +144,7 @@ std::vector<Row> RowsOfWindow(const Model& model, const Workload& workload, cons
   const std::size_t wanted = static_cast<std::size_t>(shape.Rows()) * WindowSteps(workload);
   SampleStream stream(model, workload);
   std::vector<Row> rows;
-  if (workload.packing.policy == PackingPolicy::kLength) {
+  if (workload.packing.policy != PackingPolicy::kNone) {
     rows = PackedRows(&stream, workload, wanted, window);
   } else {
     rows.reserve(wanted);

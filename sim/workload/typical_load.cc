@@ -34,6 +34,23 @@ void AddSample(const Model& model, const CountedSample& sample, const MediaChain
   backbone.tokens = backbone.output_tokens = backbone.real_tokens = sample.backbone_tokens;
 }
 
+// Of a sample whose images were padded: what is real.
+void TakeOutPadding(const CountedSample& native, const CountedSample& padded,
+                    const MediaChains& chains, SampleLoad* load) {
+  for (std::size_t k = 0; k < native.media.size(); ++k) {
+    const MediaChain& chain = chains.Of(native.media[k].modality);
+    const MediaTokens &before = native.media[k].tokens, &after = padded.media[k].tokens;
+    const double count = native.media[k].count;
+    const auto take = [&](int module, double tokens) {
+      if (module >= 0)
+        load->modules[static_cast<std::size_t>(module)].real_tokens -= tokens * count;
+    };
+    take(chain.encoder, EncoderTokens(after) - EncoderTokens(before));
+    take(chain.connector, ConnectorTokens(after, chain) - ConnectorTokens(before, chain));
+  }
+  load->real_tokens = load->modules.back().real_tokens = native.backbone_tokens;
+}
+
 void Clear(SampleLoad* load) {
   for (ModuleLoad& module : load->modules) {
     module.batches.clear();
@@ -104,23 +121,39 @@ std::size_t SamplesLookedAt(const Workload& workload) {
 SamplePopulation LookAtSamples(const Model& model, const Workload& workload) {
   const std::size_t modules = model.modules.size();
   const std::size_t count = SamplesLookedAt(workload);
-  const MediaChains chains(model);
+  const MediaChains chains(model, workload.packing);
   SampleStream stream(model, workload);
   SamplePopulation all;
   all.heaviest.resize(modules);
   LoadSum sum(modules);
   SampleLoad one;
   one.modules.resize(modules);
+  const auto sample_at = [&](std::size_t i) {
+    return workload.samples != nullptr ? stream.OfFile(i) : stream.At(i);
+  };
+  const bool pads = workload.resolution.policy == ResolutionPolicy::kBatchMax;
+  std::int32_t width = 0, height = 0;
+  for (std::size_t i = 0; pads && i < count; ++i) GrowToHold(sample_at(i), &width, &height);
+  TokenCounter counter(model);
   for (std::size_t i = 0; i < count; ++i) {
-    const CountedSample sample = workload.samples != nullptr ? stream.OfFile(i) : stream.At(i);
+    CountedSample sample = sample_at(i);
+    const CountedSample native = sample;
+    if (pads &&
+        count > 1) {  // the mean is as samples come, the longest as the largest image may pad
+      Clear(&one);
+      AddSample(model, sample, chains, &one);
+      sum.Add(one);
+    }
+    if (pads) sample = counter.Padded(sample, width, height);
     Clear(&one);
     AddSample(model, sample, chains, &one);
+    if (pads) TakeOutPadding(native, sample, chains, &one);
     all.longest = std::max(all.longest, sample.backbone_tokens);
     if (sample.backbone_tokens > static_cast<double>(workload.packing.max_tokens)) ++all.too_long;
     for (std::size_t m = 0; m < modules; ++m) {
       if (one.modules[m].tokens > all.heaviest[m].tokens) all.heaviest[m] = one.modules[m];
     }
-    if (count > 1) sum.Add(one);
+    if (count > 1 && !pads) sum.Add(one);
   }
   all.mean = count > 1 ? sum.Mean() : one;
   return all;
@@ -160,7 +193,7 @@ SampleLoad LongestLoad(const Model& model, const Workload& workload,
   const double rows = static_cast<double>(steps.front().shape.micro_batch_size);
   ModuleLoad& backbone = longest.modules.back();
   double tokens = rows * all.longest, length = all.longest, real = 0;
-  if (workload.packing.policy == PackingPolicy::kLength) {
+  if (workload.packing.policy != PackingPolicy::kNone) {
     const double most = static_cast<double>(workload.packing.max_tokens);
     tokens = (rows - 1) * most + std::max(most, all.longest);
     real = tokens;

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "sim/core/object_reader.h"
+#include "sim/workload/loader.h"
+#include "sim/workload/resolution.h"
 #include "sim/workload/typical_load.h"
 
 namespace aurum {
@@ -63,21 +65,35 @@ void ReadPlainSample(ObjectReader* reader, Workload* workload) {
 
 void ReadArrangement(ObjectReader* reader, Workload* workload) {
   if (auto packing = reader->ObjectIf("packing")) {
-    const bool packs = packing->Choice("policy", {"none", "length"}) == 1;
-    workload->packing.policy = packs ? PackingPolicy::kLength : PackingPolicy::kNone;
+    workload->packing.policy =
+        static_cast<PackingPolicy>(packing->Choice("policy", {"none", "length", "modality"}));
+    const bool packs = workload->packing.policy != PackingPolicy::kNone;
     if (packs && !packing->Has("max_tokens")) {
-      packing->Fail(621, "", "packing by length has no 'max_tokens' to pack into",
+      packing->Fail(621, "", "packing has no 'max_tokens' to pack into",
                     "add the length of a packed row, for example \"max_tokens\": 8192");
     }
     if (packing->Has("max_tokens")) {
       workload->packing.max_tokens = packing->Integer("max_tokens", 1, kMaxTokens);
       if (!packs) {
-        packing->Fail(621, "max_tokens", "'max_tokens' belongs to the packing policy 'length'",
+        packing->Fail(621, "max_tokens",
+                      "'max_tokens' belongs to the packing policies 'length' and 'modality'",
                       "remove it, or set \"policy\": \"length\"");
       }
     }
+    workload->packing.group_tokens = packing->IntegerOr("group_tokens", 0, 1, kMaxTokens);
     packing->Finish();
   }
+  if (auto resolution = reader->ObjectIf("resolution")) {
+    workload->resolution = ReadResolution(*resolution);
+    if (workload->resolution.policy == ResolutionPolicy::kBatchMax &&
+        workload->packing.policy != PackingPolicy::kNone) {
+      resolution->Fail(634, "policy",
+                       "images cannot be padded to the largest of a micro-batch whose rows are "
+                       "packed by their own lengths",
+                       "packing.policy = none, or resolution.policy = native, fixed or bucket");
+    }
+  }
+  if (auto loader = reader->ObjectIf("loader")) workload->loader = ReadLoader(*loader);
   workload->bucketing =
       static_cast<Bucketing>(reader->ChoiceOr("bucketing", 0, {"none", "length", "modality"}));
   workload->balance =
@@ -133,7 +149,9 @@ Workload ReadWorkload(ObjectReader reader, SampleFileCache* cache) {
   if (workload.task == Task::kGenerate)
     workload.new_tokens = reader.Integer("new_tokens", 1, 1'000'000);
   if (workload.task != Task::kTrain) {
-    for (const char* key : {"mixture", "samples", "packing", "bucketing", "balance", "text_only"}) {
+    for (const char* key :
+         {"mixture", "samples", "packing", "bucketing", "balance", "text_only", "loader"}) {
+      if (std::string(key) == "loader" && workload.task == Task::kForward) continue;
       if (!reader.Has(key)) continue;
       reader.Fail(623, key, "'" + std::string(key) + "' belongs to the task 'train'",
                   "say one sample with text_tokens and images");
@@ -171,7 +189,7 @@ SampleLoad LoadOfSample(const Model& model, const Workload& workload,
                  "' was made for",
              "media tokens come on top of text_tokens; use fewer or smaller images, or less text"));
   }
-  if (workload.packing.policy == PackingPolicy::kLength && all.too_long > 0) {
+  if (workload.packing.policy != PackingPolicy::kNone && all.too_long > 0) {
     warnings->push_back(
         Warn(1620,
              "samples are longer than packing.max_tokens = " +
@@ -179,6 +197,18 @@ SampleLoad LoadOfSample(const Model& model, const Workload& workload,
                  whole(all.longest) + " tokens",
              "each gets a row of its own; frameworks cut or drop it: raise max_tokens, or take the "
              "sample out"));
+  }
+  if (workload.packing.group_tokens > 0) {
+    warnings->push_back(Warn(
+        1630,
+        "encoders attend inside of groups of " + std::to_string(workload.packing.group_tokens) +
+            " tokens alone: that is block-sparse attention, another function than the model's",
+        "measure what it does to the loss; time and FLOPs here are those of the groups"));
+  }
+  const bool images = workload.Uneven() || !workload.images.empty();
+  if (workload.resolution.policy != ResolutionPolicy::kNative && !images) {
+    warnings->push_back(Warn(1631, "the resolution policy changes nothing: there are no images",
+                             "add images to the workload, or remove workload.resolution"));
   }
   if (!workload.Uneven() &&
       (workload.bucketing != Bucketing::kNone || workload.balance != Balance::kNone)) {
