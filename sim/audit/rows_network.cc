@@ -155,8 +155,8 @@ Recomputed SyncUtilisation(const AuditInput& in, const std::vector<std::string>&
 Recomputed AllReduceUtilisation(const AuditInput& in) {
   Recomputed r = SyncUtilisation(in, {});
   r.remark =
-      "Buckets of so many megabytes on this cluster; plan.bucket_mb moves it (a bucket of "
-      "2 MB is mostly latency, one of 200 MB mostly bytes).";
+      "While a reduction runs, against a ring at the links' full rate; plan.bucket_mb moves it: a "
+      "bucket of 1 MB is mostly latency, one of 100 MB mostly bytes.";
   return r;
 }
 
@@ -164,7 +164,23 @@ Recomputed ChunkedUtilisation(const AuditInput& in) {
   const std::string bucket = "plan.bucket_mb=" + Text(in.Given("bucket_mb"), 10);
   Recomputed r = SyncUtilisation(in, {bucket});
   r.remark =
-      "The same all-reduce with larger buckets: no other algorithm is needed to come so far.";
+      "The same all-reduce in pieces of " + Text(in.Given("bucket_mb")) +
+      " MB. Every piece pays the latency of a ring: finer pieces fill links less, not more, unless "
+      "something else was idle before.";
+  return r;
+}
+// Reduce-scatter and a pipelined all-gather in the place of an all-reduce: what compute waits for.
+Recomputed PipelinedExposure(const AuditInput& in) {
+  const Evaluation& whole = in.Run();
+  const Evaluation& parts =
+      in.Run({"plan.sharding=zero1", "plan.collectives.data_parallel=pipelined"});
+  Recomputed r;
+  r.value = whole.sync.exposed_s / parts.sync.exposed_s;
+  r.formula = Text(whole.sync.exposed_s * 1e3) + " ms of all-reduce are waited for, " +
+              Text(parts.sync.exposed_s * 1e3) + " ms of reduce-scatter and pipelined all-gather";
+  r.remark =
+      "What is gathered are parameters, for the next forward, which hides most of it: the same "
+      "bytes in all, a shorter wait.";
   return r;
 }
 
@@ -479,7 +495,8 @@ Recomputed SimulatedShare(const AuditInput& in) {
               Text(e.StepSeconds()) + " s";
   return r;
 }
-Recomputed SimulatedGain(const AuditInput& in) {
+// Two levels against straight; with what Amdahl makes of the all-to-alls' own gain.
+Recomputed GainOfLevels(const AuditInput& in) {
   const Evaluation& direct = in.Run({"plan.collectives.expert_parallel=direct"});
   const Evaluation& levels = in.Run({"plan.collectives.expert_parallel=hierarchical"});
   const double s = ExchangesOf(direct).total_s / ExchangesOf(levels).total_s;
@@ -488,9 +505,31 @@ Recomputed SimulatedGain(const AuditInput& in) {
   r.value = 100 * (direct.StepSeconds() / levels.StepSeconds() - 1);
   r.formula = "all-to-alls × " + Text(s) + " as fast, " + Text(100 * f) +
               " % of the step: Amdahl allows " + Text(100 * (1 / (1 - f + f / s) - 1)) + " %";
+  return r;
+}
+Recomputed SimulatedGain(const AuditInput& in) {
+  Recomputed r = GainOfLevels(in);
   r.remark =
-      "On rails whose traffic already goes over NVLink to the right NIC (PXN, the default "
-      "since NCCL 2.12), the way inside first costs its own time and saves messages, not bytes.";
+      "On rails whose traffic already goes over NVLink to the right NIC (PXN, the default since "
+      "NCCL "
+      "2.12), the way inside first costs its own time and saves messages, not bytes.";
+  return r;
+}
+Recomputed SimulatedGainOfDefault(const AuditInput& in) {
+  Recomputed r = GainOfLevels(in);
+  r.remark =
+      "Traffic that ignores the rails crosses spines, which carry all of it here: every NIC sends "
+      "as "
+      "many bytes as before. Two levels gain where spines are thin.";
+  return r;
+}
+Recomputed SimulatedGainOfThin(const AuditInput& in) {
+  Recomputed r = GainOfLevels(in);
+  r.remark =
+      "Behind spines with half the uplinks, going inside of the node first keeps traffic on its "
+      "rail. "
+      "This is where a gain of the told size can come from, and it is the fabric's as much as the "
+      "schedule's.";
   return r;
 }
 // What leaves the node, at the NICs' own rate, over the time that all-to-alls take.
@@ -544,16 +583,19 @@ Recomputed SharedMemoryPairs(const AuditInput& in) {
   return r;
 }
 Recomputed WithoutNvLink(const AuditInput& in) {
-  const Evaluation& with = in.Run();
+  const std::string ep = "plan." + in.context.Read(in.claim.scenario).model->Backbone().name +
+                         ".ep=" + Text(in.Given("ep"));
+  const Evaluation& with = in.Run({ep});
   const Evaluation& without =
-      in.Run({"what_if.nvlink_factor=" + Text(in.Given("nvlink_factor"), 6)});
+      in.Run({ep, "what_if.nvlink_factor=" + Text(in.Given("nvlink_factor"), 6)});
   const double before = ExchangesOf(with).total_s, after = ExchangesOf(without).total_s;
   Recomputed r;
   r.value = 100 * (1 - before / after);
-  r.formula =
-      "all-to-alls " + Text(before) + " s, with NVLink at PCIe's rate " + Text(after) + " s";
+  r.formula = "all-to-alls of " + Text(in.Given("ep")) + " GPUs " + Text(before) +
+              " s, with NVLink at PCIe's rate " + Text(after) + " s";
   r.remark =
-      "A detour over PCIe would cost this share of the all-to-all's bandwidth, if it were taken.";
+      "What a node's all-to-all would lose of its bandwidth if all of it went over PCIe. Nothing "
+      "does where every pair has NVLink; between nodes the NICs are the narrower way in any case.";
   return r;
 }
 
@@ -567,6 +609,7 @@ void AddNetworkRows(Computations* to) {
   all["A8.sizes"] = GradientSizes;
   all["A8.all_reduce"] = AllReduceUtilisation;
   all["A8.chunks"] = ChunkedUtilisation;
+  all["A8.exposed"] = PipelinedExposure;
   all["A8.tail"] = SyncTail;
   all["A12.vit_share"] = VisionShare;
   all["A12.llm_share"] = LanguageShare;
@@ -591,7 +634,8 @@ void AddNetworkRows(Computations* to) {
   all["A17.amdahl"] = AmdahlsGain;
   all["A17.share"] = SimulatedShare;
   all["A17.simulated"] = SimulatedGain;
-  all["A17.simulated_default"] = SimulatedGain;
+  all["A17.simulated_default"] = SimulatedGainOfDefault;
+  all["A17.simulated_thin"] = SimulatedGainOfThin;
   all["A17.default_use"] = DefaultUse;
   all["A17.aware_use"] = AwareUse;
   all["A17.hops"] = HopRule;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "sim/plan/split.h"
 #include "sim/workload/sample_tokens.h"
 
 namespace aurum {
@@ -137,8 +138,11 @@ class Recorder {
     double own = 1;
     for (const int module : {chain.encoder, chain.connector}) {
       if (module < 0) continue;
-      if (s_.plan.modules[static_cast<std::size_t>(module)].placement == Placement::kColocatedDp)
-        own = 1.0 / (s_.plan.tp * s_.plan.cp);
+      const ModulePlan& part = s_.plan.modules[static_cast<std::size_t>(module)];
+      if (part.placement == Placement::kColocatedDp)
+        own = std::min(own, 1.0 / (s_.plan.tp * s_.plan.cp));
+      if (part.placement == Placement::kFirstStage && SplitsTokens(part))
+        own = std::min(own, 1.0 / part.tp);
     }
     if (s_.step == nullptr || s_.step->moved_tokens.empty()) return own;
     double all = 0;

@@ -79,13 +79,24 @@ CollectiveOptions PlanPricer::OptionsFor(const Asked& asked) const {
   return options;
 }
 
-// An expert buffer smaller than what one GPU sends: the all-to-all is done again and again, each time
-// with what the buffer holds. Every piece pays the latency, the wires carry the same bytes in all:
-// t = ⌈S/B⌉ · latency + flow(S), both by what the cluster and its profile say of a message of B bytes.
+// What a collective passes in at most at once: experts' all-to-alls the expert buffer, gradients a
+// bucket. More than it holds is done again and again, each time with what it holds. Every piece pays the
+// latency, the wires carry the same bytes in all: t = ⌈S/B⌉ · latency + flow(S), both by what the cluster
+// and its profile say of a message of B bytes.
+double PlanPricer::BufferOf(const Asked& asked) const {
+  if (asked.transfer || program_.executable) return 0;
+  if (asked.groups == GroupKind::kEp) return s_.plan.expert_buffer_bytes;
+  const bool reduces =
+      asked.kind == CollectiveKind::kAllReduce || asked.kind == CollectiveKind::kReduceScatter;
+  const bool replicas = asked.groups == GroupKind::kDp || asked.groups == GroupKind::kExpertDp;
+  const bool by_unit =  // whatever the bucket
+      s_.plan.sharding == Sharding::kFsdp || s_.plan.sharding == Sharding::kHsdp;
+  return reduces && replicas && !by_unit ? s_.plan.bucket_bytes : 0;
+}
+
 double PlanPricer::Pieces(const Asked& asked) const {
-  if (asked.transfer || asked.groups != GroupKind::kEp || s_.plan.expert_buffer_bytes <= 0)
-    return 1;
-  return std::max(1.0, std::ceil(asked.bytes / s_.plan.expert_buffer_bytes - 1e-9));
+  const double buffer = BufferOf(asked);
+  return buffer > 0 ? std::max(1.0, std::ceil(asked.bytes / buffer - 1e-9)) : 1;
 }
 
 namespace {
@@ -106,7 +117,7 @@ CollectiveCost PlanPricer::Cost(const Asked& asked, const std::vector<RankGroup>
   const double bytes = asked.bytes / program_.comm_scale;
   const double pieces = Pieces(asked);
   if (pieces > 1) {
-    const double buffer = s_.plan.expert_buffer_bytes;
+    const double buffer = BufferOf(asked);
     CollectiveCost cost = PriceCollective(asked.kind, buffer / program_.comm_scale, groups,
                                           *s_.cluster, *s_.profile, OptionsFor(asked));
     Repeat(pieces, asked.bytes / buffer, &cost);
@@ -123,7 +134,7 @@ std::vector<CollectiveCost> PlanPricer::Costs(const Asked& asked,
   const double bytes = asked.bytes / program_.comm_scale;
   const double pieces = Pieces(asked);
   if (pieces > 1) {
-    const double buffer = s_.plan.expert_buffer_bytes;
+    const double buffer = BufferOf(asked);
     std::vector<CollectiveCost> costs =
         PriceGroups(asked.kind, buffer / program_.comm_scale, groups, *s_.cluster, *s_.profile,
                     OptionsFor(asked));
@@ -235,7 +246,7 @@ std::shared_ptr<const ChunkProgram> PlanPricer::Chunks(const Asked& asked,
   if (asked.transfer) return nullptr;
   if (const double pieces = Pieces(asked); pieces > 1) {
     // The steps of one buffer, as long as all of them in a row.
-    const double buffer = s_.plan.expert_buffer_bytes;
+    const double buffer = BufferOf(asked);
     ChunkProgram program = BuildChunks(asked.kind, buffer / program_.comm_scale, group, *s_.cluster,
                                        *s_.profile, OptionsFor(asked));
     for (ChunkLane& lane : program.lanes) {

@@ -111,7 +111,8 @@ class PlanPricer {
   CollectiveOptions Options(GroupKind groups) const;
   CollectiveOptions OptionsFor(const Asked& asked) const;
   // Of all `groups` at once: the slowest's, or each one's.
-  // How many pieces of the expert buffer an all-to-all passes in; 1: at once.
+  // Bytes that a collective passes at once, 0 for any number; and in how many pieces it does.
+  double BufferOf(const Asked& asked) const;
   double Pieces(const Asked& asked) const;
   CollectiveCost Cost(const Asked& asked, const std::vector<RankGroup>& groups) const;
   std::vector<CollectiveCost> Costs(const Asked& asked, const std::vector<RankGroup>& groups) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <mutex>
@@ -19,9 +20,11 @@ namespace {
 
 std::string Number(int value) { return std::to_string(value); }
 
-std::string Milliseconds(double seconds) {
+std::string Signed(double seconds) {
   char text[40];
-  std::snprintf(text, sizeof text, "%+.3g ms", seconds * 1e3);
+  const bool in_seconds = std::abs(seconds) >= 0.9995;
+  std::snprintf(text, sizeof text, in_seconds ? "%+.3g s" : "%+.3g ms",
+                in_seconds ? seconds : seconds * 1e3);
   return text;
 }
 
@@ -50,11 +53,11 @@ std::string Difference(const Alternative& a, const Alternative& best) {
     return std::abs(x.first) > std::abs(y.first);
   });
   const double whole = a.step_s - best.step_s;
-  std::string text = Milliseconds(whole);
+  std::string text = Signed(whole);
   int told = 0;
   for (const auto& [seconds, name] : parts) {
     if (std::abs(seconds) < std::max(0.01 * std::abs(whole), 1e-7) || told == 3) break;
-    text += std::string(told == 0 ? ": " : ", ") + name + " " + Milliseconds(seconds);
+    text += std::string(told == 0 ? ": " : ", ") + name + " " + Signed(seconds);
     ++told;
   }
   return text;

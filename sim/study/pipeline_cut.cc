@@ -232,10 +232,10 @@ Decision DecideCut(const JsonDocument& document, InputCache* cache, const CutOpt
   };
   std::vector<Alternative> list;
   Alternative told;
-  told.name = "as the plan has it";
+  told.name = "the plan's own cut";
   told.as_told = true;
-  list.push_back(told);
   for (const Known& k : known) list.push_back(alternative(k));
+  list.push_back(told);  // last: among equals, the one that names its layers comes first
   DecideOptions decide{options.level, options.jobs};
   Decision decision = Decide("cut", list, document, cache, decide);
 

@@ -66,10 +66,11 @@ TEST_CASE("A8: sums, bytes and what bandwidth explains") {
   CHECK(Line(With(Named("A8.bandwidth"), "busy_before", 91 / 2.262)).verdict == Verdict::kHolds);
 }
 
-TEST_CASE("A8: larger buckets fill the links") {
+TEST_CASE("A8: finer pieces empty the links, parts that are hidden shorten the wait") {
   const double small = Value(With(Named("A8.chunks"), "bucket_mb", 2));
   const double large = Value(With(Named("A8.chunks"), "bucket_mb", 400));
-  CHECK(small < large);
+  CHECK(small < 0.9 * large);
+  CHECK(Value(Named("A8.exposed")) > 1);
   CHECK(large < 100);
 }
 
@@ -80,7 +81,7 @@ TEST_CASE("A12: 196 patches and twelve heads over powers of two") {
   CHECK(Line(With(With(Named("A12.divisible"), "tokens", 192), "heads", 16)).verdict ==
         Verdict::kHolds);
   CHECK(Value(Named("A12.eight")) == 0);
-  CHECK(Value(With(Named("A12.eight"), "tp", 2)) == 1);
+  CHECK(Value(With(Named("A12.eight"), "tp", 4)) == 1);
   CHECK(Value(With(Named("A12.vector"), "tp", 1)) == 4096);
 }
 
@@ -93,7 +94,7 @@ TEST_CASE("A12: by tokens the tower talks less than by heads") {
     return vision.tp_s / (vision.tp_s + vision.forward_s + vision.backward_s);
   };
   CHECK(100 * share("tokens") == doctest::Approx(Value(claim)).epsilon(1e-9));
-  CHECK(share("hidden") > 2 * share("tokens"));
+  CHECK(share("hidden") > 1.5 * share("tokens"));
 }
 
 TEST_CASE("A13: the index, and what the table says against the text") {
@@ -135,6 +136,10 @@ TEST_CASE("A17: percentages, Amdahl, hops") {
   // The gain of a part is never the whole's, and grows with the part's.
   CHECK(Value(Named("A17.amdahl")) < 17.6);
   CHECK(Value(With(Named("A17.amdahl"), "link_after", 2 * 58.2)) > Value(Named("A17.amdahl")));
+  // Two levels gain behind thin spines alone.
+  CHECK(Value(Named("A17.simulated")) < 1);
+  CHECK(Value(Named("A17.simulated_default")) < 1);
+  CHECK(Value(Named("A17.simulated_thin")) > 10);
   CHECK(Value(Named("A17.hops")) == 0);
   CHECK(Value(With(Named("A17.hops"), "most_devices", 3)) == 100);
   CHECK(Value(Named("A17.shared_memory")) == 0);

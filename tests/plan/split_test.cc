@@ -96,6 +96,8 @@ TEST_CASE("a backbone that is tensor-parallel takes tokens that lie in parts") {
         EvaluateDocument(Vit({Split(4, "tokens"), Backbone(4, sequence_parallel)}));
     CHECK(tokens.program.alignment.ratio == doctest::Approx(0.25));
     CHECK(tokens.program.alignment.seconds_per_micro_batch > 0);
+    REQUIRE_FALSE(tokens.program.fusion.empty());
+    for (const FusionPoint& point : tokens.program.fusion) CHECK(point.own_share == 0.25);
     const Evaluation hidden =
         EvaluateDocument(Vit({Split(4, "hidden"), Backbone(4, sequence_parallel)}));
     CHECK(hidden.program.alignment.ratio == 1);
