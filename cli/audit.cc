@@ -14,6 +14,21 @@ std::string WithUnit(double value, const std::string& unit) {
   return fmt::format("{:.4g}", value) + (unit.empty() ? "" : " " + unit);
 }
 
+// How a figure came about.
+std::string Behind(const AuditLine& line, Format format) {
+  const Recomputed& r = line.recomputed;
+  const std::string& scenario = line.claim.scenario;
+  if (format == Format::kMarkdown) {
+    return fmt::format("- **{}** ({}): {}{}{}\n", line.claim.id, line.claim.where, r.formula,
+                       r.remark.empty() ? "" : "; " + r.remark,
+                       scenario.empty() ? "" : " (`" + scenario + "`)");
+  }
+  std::string text = fmt::format("{}  ({})\n    {}\n", line.claim.id, line.claim.where, r.formula);
+  if (!r.remark.empty()) text += "    " + r.remark + "\n";
+  if (!scenario.empty()) text += "    " + scenario + "\n";
+  return text;
+}
+
 }  // namespace
 
 ExitCode AuditCommand(const Options& options, const std::vector<std::string>& rows) {
@@ -45,7 +60,7 @@ ExitCode AuditCommand(const Options& options, const std::vector<std::string>& ro
     if (asked(claim)) lines.push_back(Audit(claim, known, &context));
   }
   if (options.format == Format::kJson || options.format == Format::kJsonLines) {
-    const Json json = AuditJson(lines, kToolVersion);
+    const Json json = WithRunId(AuditJson(lines, kToolVersion));
     WriteOutput(options, json.Dump(options.format == Format::kJson ? 2 : -1) + "\n");
     return ExitCode::kOk;
   }
@@ -57,9 +72,7 @@ ExitCode AuditCommand(const Options& options, const std::vector<std::string>& ro
     table.Row({line.claim.row, line.claim.text, WithUnit(line.claim.claimed, line.claim.unit),
                WithUnit(line.recomputed.value, line.claim.unit),
                std::string(VerdictName(line.verdict))});
-    behind += fmt::format("{}  {}\n", line.claim.id, line.recomputed.formula);
-    if (!line.recomputed.remark.empty()) behind += "    " + line.recomputed.remark + "\n";
-    if (!line.claim.scenario.empty()) behind += "    " + line.claim.scenario + "\n";
+    behind += Behind(line, options.format);
   }
   std::string out = table.As(options.format);
   if (options.format != Format::kCsv) {

@@ -252,7 +252,7 @@ ExitCode CalibrateCommand(const Options& options, const CalibrateCommandLine& co
   const bool json = options.format == Format::kJson || options.format == Format::kJsonLines;
   WriteOutput(
       shown,
-      json ? ResultJson(options, machine, fit).Dump(options.format == Format::kJson ? 2 : -1) + "\n"
+      json ? WithRunId(ResultJson(options, machine, fit)).Dump(options.format == Format::kJson ? 2 : -1) + "\n"
            : ResultText(options, machine, fit));
   return ExitCode::kOk;
 }

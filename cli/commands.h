@@ -7,13 +7,21 @@
 #include "calibrate/import.h"
 #include "cli/options.h"
 #include "real/rank_backend.h"
+#include "sim/study/pipeline_cut.h"
 #include "topologies/machine.h"
 
 namespace aurum {
 
 // One function per command. Each returns the exit code; bad input is thrown as InputError and reported by main.
 ExitCode SimulateCommand(const Options& options, const std::string& scenario);
-ExitCode FormulaCommand(const Options& options, const std::string& scenario);
+// The golden formula's terms; its fit to steps that were simulated or measured; where it holds.
+struct FormulaCommandLine {
+  std::vector<std::string> fit;  // RUN.db, RUN.json
+  bool boundary = false;
+  int grid = 0;  // values a side; 0: the scenario's own, or 8
+};
+ExitCode FormulaCommand(const Options& options, const std::string& scenario,
+                        const FormulaCommandLine& command);
 ExitCode SweepCommand(const Options& options, const std::string& scenario,
                       const std::vector<std::string>& vary);
 ExitCode ReportCommand(const Options& options, const std::vector<std::string>& inputs);
@@ -86,6 +94,10 @@ struct CalibrateCommandLine {
 ExitCode CalibrateCommand(const Options& options, const CalibrateCommandLine& command);
 // The claims of the articles, recomputed: all, or those of some rows ("A15") or ids ("A15.formula").
 ExitCode AuditCommand(const Options& options, const std::vector<std::string>& rows);
+// Simulates the alternatives of one decision of a plan ("split", "experts" or "cut") and ranks them. Exit code 4
+// where none of them is a plan. `score`: of cuts, what no simulation knows.
+ExitCode DecideCommand(const Options& options, const std::string& what, const std::string& scenario,
+                       const CutScoreInputs& score);
 ExitCode ListCommand(const Options& options, const std::string& what);
 ExitCode VersionCommand(const Options& options);
 

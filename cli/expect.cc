@@ -144,7 +144,7 @@ bool AsJson(const Options& options) {
 }
 
 void WriteJson(const Options& options, const Json& out) {
-  WriteOutput(options, out.Dump(options.format == Format::kJson ? 2 : -1) + "\n");
+  WriteOutput(options, WithRunId(out).Dump(options.format == Format::kJson ? 2 : -1) + "\n");
 }
 
 ExitCode ShowExpected(const Options& options, const ExpectCommand& command, const Cluster& cluster,

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include "sim/core/hash.h"
 #include "sim/core/text_file.h"
 
 namespace aurum {
@@ -50,6 +51,12 @@ void WriteOutput(const Options& options, std::string_view text) {
   } else {
     WriteTextFile(options.output, text);
   }
+}
+
+Json WithRunId(Json document) {
+  if (document.Find("run_id") == nullptr)
+    document.Set("run_id", HashText(document.Dump()).Hex());
+  return document;
 }
 
 void RefuseToReplace(const std::vector<std::string>& inputs,

@@ -32,6 +32,10 @@ std::string DateOf(const std::vector<std::string>& inputs);
 // The scenario file with --profile and --set applied, in that order.
 JsonDocument OpenScenario(const Options& options, const std::string& file);
 
+// The document with a "run_id": a hash of all the rest, so that whatever is made
+// of it can name it. One that has its own stays as it is.
+Json WithRunId(Json document);
+
 // Plain text in columns, the first left-aligned, the others as given ('<' or '>'); the header is underlined.
 class Table {
  public:

@@ -15,6 +15,7 @@
 
 #include "cli/commands.h"
 #include "cli/io.h"
+#include "cli/monitor.h"
 #include "cli/version.h"
 #include "real/cuda/cuda_backend.h"
 #include "sim/collectives/nccl_tests.h"
@@ -156,6 +157,10 @@ int Main(int argc, char** argv) {
       ->add_option("--width", options.width,
                    "columns of the timeline (default: the terminal's, or 100)")
       ->check(CLI::Range(40, 4000));
+  simulate->add_option("--trace", options.trace,
+                       "write the step as a trace that Perfetto and chrome://tracing open");
+  simulate->add_option("--prometheus", options.prometheus,
+                       "write figures of the result in Prometheus' text format");
   common(simulate);
   scenario_options(simulate);
 
@@ -256,7 +261,20 @@ int Main(int argc, char** argv) {
 
   CLI::App* formula =
       app.add_subcommand("formula", "the golden formula's terms beside the simulation");
+  FormulaCommandLine formula_line;
   formula->add_option("scenario", scenario, "scenario file")->required();
+  formula->add_option("--fit", formula_line.fit,
+                      "fit alpha and beta to these steps: databases of aurum sweep, run records of "
+                      "aurum execute");
+  formula->add_flag("--boundary", formula_line.boundary,
+                    "where the formula holds over FLOPs per token, bandwidth and alignment ratio: "
+                    "the scenario's own sweep of them, or a grid around it");
+  formula
+      ->add_option("--grid", formula_line.grid,
+                   "of --boundary: so many values a side (default: the scenario's own, or 8)")
+      ->check(CLI::Range(2, 40));
+  formula->add_option("-j,--jobs", options.jobs, "of --boundary: threads (default: one per core)")
+      ->check(CLI::Range(0, 4096));
   common(formula);
   scenario_options(formula);
 
@@ -370,6 +388,35 @@ int Main(int argc, char** argv) {
   audit->add_flag("-v,--verbose", options.verbose, "how each figure comes about");
   common(audit);
 
+  MonitorCommandLine watch;
+  CLI::App* monitor = app.add_subcommand(
+      "monitor", "alignment and speed of a training log, with alarms (docs/monitor.md)");
+  monitor->add_option("log", watch.log, "JSON lines, one a step; - is standard input");
+  AddMonitorOptions(monitor, &watch, &options);
+  common(monitor);
+  CutScoreInputs score;
+  CLI::App* decide = app.add_subcommand(
+      "decide", "simulates every alternative of one decision of a plan and ranks them");
+  decide
+      ->add_option("what", what,
+                   "split: what an encoder's GPUs share; experts: the expert-parallel size; cut: "
+                   "where the pipeline's stages begin")
+      ->required()
+      ->check(CLI::IsMember({"split", "experts", "cut"}));
+  decide->add_option("scenario", scenario, "scenario file")->required();
+  decide
+      ->add_option("--kv-reuse", score.kv_reuse,
+                   "cut: of the published score, one number or one for each layer that may move")
+      ->delimiter(',')
+      ->check(CLI::Range(0.0, 1.0));
+  decide->add_option("--gradient-variance", score.gradient_variance, "cut: the same")
+      ->delimiter(',')
+      ->check(CLI::Range(0.0, 1e6));
+  decide->add_option("-j,--jobs", options.jobs, "threads (default: one per core)")
+      ->check(CLI::Range(0, 4096));
+  common(decide);
+  run_options(decide);
+
   CLI::App* list =
       app.add_subcommand("list", "names in the catalogue: models, clusters, profiles, stacks");
   list->add_option("what", what, "models, clusters, profiles or stacks; all if left out");
@@ -469,9 +516,11 @@ int Main(int argc, char** argv) {
     all_inputs.push_back(calibrate_line.truth);
     for (const std::string& more :
          {scenario, measured_run, file, loads, cluster, published.records, published.encoders,
-          expect.measured, execute_line.truth, profile})
+          expect.measured, execute_line.truth, profile, watch.log, watch.baseline, watch.simulate})
       all_inputs.push_back(more);
     RefuseToReplace(all_inputs, {{"-o", options.output},
+                                 {"--prometheus", options.prometheus},
+                                 {"--trace", options.trace},
                                  {"--html", published.html},
                                  {"--measurements", calibrate_line.measurements}});
     if (!std::filesystem::is_directory(options.data_root + "/models/catalogue")) {
@@ -494,7 +543,7 @@ int Main(int argc, char** argv) {
     } else if (report->parsed()) {
       code = ReportCommand(options, inputs);
     } else if (formula->parsed()) {
-      code = FormulaCommand(options, scenario);
+      code = FormulaCommand(options, scenario, formula_line);
     } else if (topology->parsed()) {
       if (expect.expect || !expect.measured.empty()) {
         code = ExpectTopologyCommand(options, cluster, expect);
@@ -514,6 +563,10 @@ int Main(int argc, char** argv) {
                                                                : std::nullopt});
     } else if (audit->parsed()) {
       code = AuditCommand(options, rows);
+    } else if (monitor->parsed()) {
+      code = MonitorCommand(options, watch);
+    } else if (decide->parsed()) {
+      code = DecideCommand(options, what, scenario, score);
     } else if (list->parsed()) {
       code = ListCommand(options, what);
     } else {

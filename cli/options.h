@@ -28,6 +28,8 @@ struct Options {
   bool verbose = false;  // -v: what stands behind the figures
   bool timeline = false;
   int width = 0;  // columns of the timeline; 0 = the terminal's, or 100
+  std::string trace;       // of simulate: the step as a trace; "" = none
+  std::string prometheus;  // of simulate and monitor: metrics; "" = none
   bool color_errors = false;
   bool progress = true;
   std::string command_line;  // as typed, for results and reports

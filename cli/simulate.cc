@@ -10,7 +10,11 @@
 #include "cli/io.h"
 #include "cli/version.h"
 #include "reports/pipeline_boxes.h"
+#include "reports/trace.h"
+#include "sim/core/text_file.h"
 #include "sim/core/units.h"
+#include "sim/monitor/metrics.h"
+#include "sim/study/busy_split.h"
 #include "sim/study/data_report.h"
 #include "sim/study/fixes.h"
 #include "sim/study/phases.h"
@@ -135,6 +139,20 @@ int TimelineColumns(const Options& options) {
   return 100;
 }
 
+std::string AlignmentLine(const Evaluation& e) {
+  std::string line = fmt::format("alignment ratio (MAR) {:.3g}{}", e.AlignRatio(),
+                                 e.program.alignment.imposed ? ", imposed" : ", measured");
+  const AlignmentReport& a = e.alignment;
+  if (e.program.alignment.imposed && std::abs(a.ratio - e.AlignRatio()) > 5e-4)
+    line += fmt::format(" ({:.3g} measured)", a.ratio);
+  if (a.worst_s > 0) {
+    line +=
+        fmt::format("; a micro-batch waits {} for the last modality, at most {} (micro-batch {})",
+                    ShowSeconds(a.mean_s), ShowSeconds(a.worst_s), a.worst);
+  }
+  return line + "\n";
+}
+
 std::string Summary(const Evaluation& e, const FixSearch& search, const Options& options) {
   const Format format = options.format;
   const GoldenWeights& weights = options.weights;
@@ -213,6 +231,18 @@ std::string Summary(const Evaluation& e, const FixSearch& search, const Options&
   facts.Row({"model FLOP/s", fmt::format("{} TFLOP/s per GPU, MFU {}",
                                          ShowNumber(ModelFlopsPerGpu(e) / step / kTera),
                                          ShowPercent(ModelFlopsUtilisation(e)))});
+  if (e.sync.collectives > 0) {
+    facts.Row({"gradients",
+               fmt::format("{} reductions within {}, links {} full while one runs, {} of the whole",
+                           e.sync.collectives, ShowSeconds(e.sync.window_s),
+                           ShowPercent(e.sync.UtilisationWhileBusy()),
+                           ShowPercent(e.sync.Utilisation()))});
+    if (e.varied) {
+      facts.Row({"", fmt::format("with variation p50 {}, p99 {}",
+                                 ShowSeconds(e.varied->SyncQuantile(0.5)),
+                                 ShowSeconds(e.varied->SyncQuantile(0.99)))});
+    }
+  }
   MemoryFacts(e, &facts);
   facts.Row({"limited by", LimitName(WhatLimits(t))});
 
@@ -229,6 +259,20 @@ std::string Summary(const Evaluation& e, const FixSearch& search, const Options&
   row("host, data", t.data_wait_s);
   row("optimizer", t.optimizer_s);
 
+  Table busy(
+      {"what GPUs do", "compute-bound", "memory-bound", "communication", "idle", "\"utilisation\""},
+      "<>>>>>");
+  if (options.verbose) {
+    const std::vector<BusySplit> split = SplitBusyTime(e);
+    constexpr std::size_t kClassesShown = 16;
+    for (std::size_t c = 0; c < std::min(split.size(), kClassesShown); ++c) {
+      busy.Row({e.program.classes[c].name, ShowPercent(split[c].compute_bound_s / step),
+                ShowPercent(split[c].memory_bound_s / step),
+                ShowPercent(split[c].communication_s / step), ShowPercent(split[c].idle_s / step),
+                ShowPercent(split[c].Utilisation())});
+    }
+  }
+
   Table formula({"golden formula, k", "F/B", "G/C", "Comm"}, "<>>>");
   for (const GoldenTerm& term : e.golden.terms) {
     formula.Row({term.module, ShowSeconds(term.f_over_b_s), ShowSeconds(term.g_over_c_s),
@@ -236,13 +280,13 @@ std::string Summary(const Evaluation& e, const FixSearch& search, const Options&
   }
   const double golden = GoldenSeconds(e.golden, weights.combine, weights.alpha, weights.beta);
   std::string out = facts.As(format) + "\n" + time.As(format) + "\n" +
+                    (options.verbose ? busy.As(format) + "\n" : std::string()) +
                     MemoryTables(e, options.verbose, format) + "\n" + formula.As(format);
   out += fmt::format(
       "\nT = {}_k[F/B + G/C + {}·Comm] + {}·{} = {}  ({:+.1f} % against the simulation)\n",
       CombineName(weights.combine), weights.alpha, weights.beta, ShowSeconds(e.golden.p_align_s),
       ShowSeconds(golden), (golden / step - 1) * 100);
-  out += fmt::format("alignment ratio (MAR) {:.3g}{}\n", e.program.alignment.ratio,
-                     e.program.alignment.imposed ? ", imposed" : "");
+  out += AlignmentLine(e);
   if (e.memory.verdict != Fit::kFits) out += FixTable(search, format);
   if (options.timeline) {
     const std::string drawing =
@@ -330,7 +374,9 @@ ExitCode SimulateCommand(const Options& options, const std::string& file) {
   InputCache cache(options.data_root);
   if (HasPhases(document) && !options.dry_run) return SimulatePhases(options, document, &cache);
   Scenario scenario = ReadScenario(document, &cache);
-  RefuseToReplace(scenario, {{"-o", options.output}});
+  RefuseToReplace(
+      scenario,
+      {{"-o", options.output}, {"--trace", options.trace}, {"--prometheus", options.prometheus}});
   if (options.dry_run) {
     if (HasPhases(document)) CheckPhases(document);
     PrintWarnings(options, scenario.warnings);
@@ -346,6 +392,10 @@ ExitCode SimulateCommand(const Options& options, const std::string& file) {
     result.Set("fixes_tried", search.tried);
   }
   result.Set("scenario", WithoutSweep(document.root));
+  if (!options.trace.empty())
+    WriteTextFile(options.trace, TraceText(e, kToolVersion, options.command_line));
+  if (!options.prometheus.empty())
+    WriteTextFile(options.prometheus, Exposition(ResultMetrics(e, kToolVersion)));
   switch (options.format) {
     case Format::kJson:
       WriteOutput(options, result.Dump(2) + "\n");
@@ -379,44 +429,6 @@ ExitCode SimulateCommand(const Options& options, const std::string& file) {
     PrintDiagnostic(options, d);
     return ExitCode::kInfeasible;
   }
-  return ExitCode::kOk;
-}
-
-ExitCode FormulaCommand(const Options& options, const std::string& file) {
-  const JsonDocument document = OpenScenario(options, file);
-  InputCache cache(options.data_root);
-  const Evaluation e = Evaluate(ReadScenario(document, &cache), options.level, options.fold);
-  PrintWarnings(options, e.scenario.warnings);
-  const Json result = FormulaJson(e, options.weights, kToolVersion);
-  if (options.format == Format::kJson || options.format == Format::kJsonLines) {
-    WriteOutput(options, result.Dump(options.format == Format::kJson ? 2 : -1) + "\n");
-    return ExitCode::kOk;
-  }
-  Table terms({"k", "F", "B", "F/B", "G", "C", "G/C", "Comm"}, "<>>>>>>>");
-  const auto row = [&](const GoldenTerm& t) {
-    terms.Row({t.module, ShowNumber(t.flops / kTera) + " TFLOP",
-               ShowNumber(t.rate_flops_per_s / kTera) + " TFLOP/s", ShowSeconds(t.f_over_b_s),
-               ShowBytes(t.gradient_bytes), ShowRate(t.gradient_bytes_per_s),
-               ShowSeconds(t.g_over_c_s), ShowSeconds(t.comm_s)});
-  };
-  for (const GoldenTerm& term : e.golden.terms) row(term);
-  Table totals({"combine", "T", "against the simulation"}, "<>>");
-  for (const Combine combine : {Combine::kMax, Combine::kSum, Combine::kCriticalPath}) {
-    const double seconds =
-        GoldenSeconds(e.golden, combine, options.weights.alpha, options.weights.beta);
-    totals.Row({CombineName(combine), ShowSeconds(seconds),
-                fmt::format("{:+.1f} %", (seconds / e.StepSeconds() - 1) * 100)});
-  }
-  totals.Row({"simulation", ShowSeconds(e.StepSeconds()), ""});
-  std::string out = terms.As(options.format);
-  if (options.format != Format::kCsv) {
-    out += fmt::format(
-        "\nα = {}, β = {}, P_align = {}; optimizer and host, which the formula leaves out: {}\n\n",
-        options.weights.alpha, options.weights.beta, ShowSeconds(e.golden.p_align_s),
-        ShowSeconds(e.golden.not_in_formula_s));
-    out += totals.As(options.format);
-  }
-  WriteOutput(options, out);
   return ExitCode::kOk;
 }
 

@@ -240,7 +240,7 @@ ExitCode ValidateEncoders(const Options& options, const std::string& file) {
       }
       all.Append(std::move(row));
     }
-    WriteOutput(options, out.Dump(options.format == Format::kJson ? 2 : -1) + "\n");
+    WriteOutput(options, WithRunId(out).Dump(options.format == Format::kJson ? 2 : -1) + "\n");
     return ExitCode::kOk;
   }
   Table table({"card", "kind", "rows", "skipped", "mean", "median", "bias"}, "<<>>>>>");
@@ -334,10 +334,10 @@ ExitCode ValidateCommand(const Options& options, const PublishedCommand& command
   result.Set("inputs", std::move(inputs));
   switch (options.format) {
     case Format::kJson:
-      WriteOutput(options, result.Dump(2) + "\n");
+      WriteOutput(options, WithRunId(result).Dump(2) + "\n");
       break;
     case Format::kJsonLines:
-      WriteOutput(options, result.Dump() + "\n");
+      WriteOutput(options, WithRunId(result).Dump() + "\n");
       break;
     case Format::kCsv:
       WriteOutput(options, Csv(report));

@@ -263,7 +263,7 @@ ExitCode ValidateRunCommand(const Options& options, const MeasuredCommand& comma
       input("scenario", command.scenario, HashText(document.root.Dump()).Hex());
       for (const Scenario::Input& used : predicted.scenario.inputs)
         input(used.role, used.name, used.hash);
-      WriteOutput(options, result.Dump(options.format == Format::kJson ? 2 : -1) + "\n");
+      WriteOutput(options, WithRunId(result).Dump(options.format == Format::kJson ? 2 : -1) + "\n");
       break;
     }
     case Format::kCsv:

@@ -12,6 +12,7 @@
 
 #include "real/execution.h"
 #include "real/op_names.h"
+#include "sim/core/hash.h"
 #include "sim/core/object_reader.h"
 
 // One file, two readers
@@ -282,6 +283,7 @@ RunRecord Read(const JsonDocument& document) {
   record.date = reader.String("date");
   static const std::vector<std::string> kBackends = {"virtual", "cpu", "cuda"};
   record.backend = kBackends[reader.Choice("backend", kBackends)];
+  reader.String("run_id", "");
   record.scenario_name = reader.String("scenario_name");
   record.scenario = reader.Value("scenario");
   if (!record.scenario.IsObject()) {
@@ -377,6 +379,10 @@ std::string RunRecordText(const RunRecord& record) {
   Line(&out, "command_line", record.command_line);
   Line(&out, "date", record.date);
   Line(&out, "backend", record.backend);
+  Line(&out, "run_id",
+       HashText(record.tool_version + "\n" + record.command_line + "\n" + record.date + "\n" +
+                record.shape + "\n" + Json::Numbers(record.steps_s).Dump())
+           .Hex());
   Line(&out, "scenario_name", record.scenario_name);
   Line(&out, "shape", record.shape);
   Line(&out, "seed",

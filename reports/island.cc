@@ -10,6 +10,7 @@
 #include "reports/text.h"
 #include "reports/timeline.h"
 #include "sim/core/units.h"
+#include "sim/study/run_id.h"
 #include "sim/study/fixes.h"
 
 namespace aurum {
@@ -308,7 +309,7 @@ Json EvaluationIsland(const Evaluation& e, const JsonDocument& document, InputCa
   Json island = Json::Object();
   island.Set("schema", "aurum.report/1");
   island.Set("tool_version", origin.tool_version);
-  island.Set("run_id", e.outcome.signature);
+  island.Set("run_id", RunId(e, origin.tool_version));
   island.Set("generated_at", origin.generated_at);
   island.Set("title", s.name.empty() ? s.model->name + " on " + s.cluster->name : s.name);
   island.Set("question", s.question.empty() ? "How long is a step, does it fit, and what limits it?"

@@ -356,9 +356,22 @@ void WriteSweep(const Json& island, Document* out) {
                                Interval(fit, "alpha_low", "alpha_high", plain), Plain(fit, "beta"),
                                Interval(fit, "beta_low", "beta_high", plain), Plain(fit, "r2", 4)));
   }
+  std::vector<std::vector<std::string>> combined;
+  for (const Json& one : ArrayOf(sweep, "fits").items()) {
+    combined.push_back({EscapeForMarkdown(TextOf(one, "combine")),
+                        Plain(one, "alpha") + Interval(one, "alpha_low", "alpha_high", plain),
+                        Plain(one, "beta") + Interval(one, "beta_low", "beta_high", plain),
+                        Plain(one, "r2", 4), Percent(one, "inside_share"),
+                        EscapeForMarkdown(TextOf(one, "fails_mostly"))});
+  }
+  if (!combined.empty()) {
+    out->Table({"Combined as", ">α", ">β", ">R²", ">Within tolerance", "Fails mostly because"},
+               combined);
+  }
   std::vector<std::vector<std::string>> summary;
   std::vector<std::vector<std::string>> coverage;
   std::vector<std::vector<std::string>> terms;
+  std::vector<std::string> sentences;
   bool approximate = false;
   for (const Json& entry : ArrayOf(sweep, "models").items()) {
     const SweepGrid grid(sweep, entry);
@@ -375,6 +388,8 @@ void WriteSweep(const Json& island, Document* out) {
                        SecondsText(p.f_over_b_s), SecondsText(p.g_over_c_s),
                        SecondsText(p.alpha_comm_s), SecondsText(p.beta_p_align_s),
                        fmt::format("**{}**", EscapeForMarkdown(NameAt(limits, p.limit)))});
+    if (const std::string said = TextOf(entry, "sentence"); !said.empty())
+      sentences.push_back(EscapeForMarkdown(grid.name + " on " + grid.cluster + ": " + said));
     const std::vector<std::size_t> counts = grid.CountLimits(limits.items().size());
     std::size_t alive = 0;
     for (const std::size_t count : counts) alive += count;
@@ -414,6 +429,7 @@ void WriteSweep(const Json& island, Document* out) {
   out->Table({"Model", "Cluster", ">Points", fmt::format(">Within ±{}", PercentText(tolerance, 0)),
               ">Median gap", ">90th percentile", "Limited by"},
              coverage);
+  for (const std::string& sentence : sentences) out->Paragraph(sentence);
 }
 
 void WriteSensitivities(const Json& island, Document* out) {

@@ -12,6 +12,7 @@
 #include "reports/grid.h"
 #include "reports/text.h"
 #include "sim/core/units.h"
+#include "sim/study/boundary.h"
 #include "sim/study/evaluate.h"
 #include "sim/study/figures.h"
 #include "sim/study/golden_fit.h"
@@ -20,11 +21,9 @@
 // From stored points to the sweep's section
 // -----------------------------------------
 // A golden sweep is a grid over FLOPs per token × bandwidth × AlignRatio for every model and cluster. Per point the store holds what
-// the event simulation said and the undisturbed terms of the formula. α and β are fitted once over all of them; then every point has a
-// formula time, a gap, and, where the gap exceeds the tolerance, the term that explains most of it:
-//
-//   formula too long:   what the simulation hid:   G/C − exposed reductions · α·Comm − other exposed communication · β·P − alignment wait
-//   formula too short:  what the formula lacks:    kernels of the other modules · optimizer and host · communication beyond α·Comm
+// the event simulation said and the undisturbed terms of the formula. For each way to combine the modalities α and β are fitted once
+// over all of them; then every point has a formula time, a gap, and, where the gap exceeds the tolerance, the term that explains most
+// of it (sim/study/boundary.h).
 namespace aurum {
 namespace {
 
@@ -33,15 +32,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr const char* kAxisPointers[3] = {"/what_if/flops_gflop_per_token",
                                           "/what_if/comm_bw_gb_per_s", "/what_if/align_ratio"};
 const std::vector<std::string> kLimits = {"compute", "network", "alignment", "pipeline"};
-const std::vector<std::string> kReasons = {
-    "inside 10 %",
-    "gradient exchange hides behind compute",
-    "other communication hides behind compute",
-    "alignment hides behind other waits",
-    "modules add up, max takes one",
-    "optimizer and host are not in the formula",
-    "more communication is exposed than α·Comm",
-};
+constexpr std::array<Combine, 3> kCombines = {Combine::kMax, Combine::kSum, Combine::kCriticalPath};
 
 double Get(const StudyPoint& p, const std::string& name) {
   const auto found = p.numbers.find(name);
@@ -57,55 +48,13 @@ std::vector<std::string> ModulesOf(const StudyPoint& p) {
   return modules;
 }
 
-GoldenRow RowOf(const StudyPoint& p, const std::vector<std::string>& modules) {
-  GoldenRow row;
-  for (const std::string& k : modules) {
-    row.f_over_b.push_back(Get(p, "f_over_b_s." + k));
-    row.g_over_c.push_back(Get(p, "g_over_c_s." + k));
-    row.comm.push_back(Get(p, "comm_s." + k));
-  }
-  row.p_align = Get(p, "p_align_s");
-  row.simulated_s = Get(p, "step_time_s");
-  return row;
-}
-
-// The reason why formula and simulation differ at a point; 0 inside of the tolerance.
-int Reason(const StudyPoint& p, const GoldenRow& row, double formula, double alpha, double beta) {
-  const double gap = formula - row.simulated_s;
-  if (std::abs(gap) <= kTolerance * row.simulated_s) return 0;
-  std::size_t active = 0;
-  double most = -1;
-  for (std::size_t k = 0; k < row.f_over_b.size(); ++k) {
-    const double value = row.f_over_b[k] + row.g_over_c[k] + alpha * row.comm[k];
-    if (value > most) {
-      most = value;
-      active = k;
-    }
-  }
-  const double other_exposed = Get(p, "exposed_comm_s") - Get(p, "dp_reduce_s");
-  const double lacking_comm = other_exposed + Get(p, "bubble_s") - alpha * row.comm[active];
-  std::array<double, 3> parts{};
-  if (gap > 0) {
-    parts = {row.g_over_c[active] - Get(p, "dp_reduce_s"), -lacking_comm,
-             beta * row.p_align - Get(p, "alignment_wait_s")};
-    return 1 + static_cast<int>(std::max_element(parts.begin(), parts.end()) - parts.begin());
-  }
-  parts = {Get(p, "compute_s") - row.f_over_b[active], Get(p, "not_in_formula_s"), lacking_comm};
-  return 4 + static_cast<int>(std::max_element(parts.begin(), parts.end()) - parts.begin());
+FormulaPoint StepOf(const StudyPoint& p, const std::vector<std::string>& modules) {
+  return FormulaPointOf([&](const std::string& name) { return Get(p, name); }, modules);
 }
 
 int LimitIndex(const std::string& name) {
   return static_cast<int>(std::find(kLimits.begin(), kLimits.end(), name) - kLimits.begin()) %
          static_cast<int>(kLimits.size());
-}
-
-double Percentile(std::vector<double> values, double share) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const double at = share * static_cast<double>(values.size() - 1);
-  const auto low = static_cast<std::size_t>(at);
-  const std::size_t high = std::min(low + 1, values.size() - 1);
-  return values[low] + (at - static_cast<double>(low)) * (values[high] - values[low]);
 }
 
 StudyPoint PointOf(const Evaluation& e) {
@@ -168,41 +117,122 @@ std::string Answer(const std::vector<Entry>& entries) {
   return text + ".";
 }
 
-struct Gaps {
-  std::vector<double> sizes;
-  std::size_t inside = 0;
+// α and β of one combine over everything that succeeded.
+struct Weights {
+  Combine combine = Combine::kMax;
+  GoldenFit fit;
+  std::size_t points = 0;
+  double Alpha() const { return fit.alpha.value.value_or(1); }
+  double Beta() const { return fit.beta.value.value_or(1); }
 };
 
-Json EntryJson(const Entry& entry, const GridShape& shape, double alpha, double beta, Gaps* gaps) {
-  const std::vector<std::string> modules = ModulesOf(entry.own);
-  const std::size_t n = entry.points.size();
-  std::vector<double> simulated(n, kNaN), formula(n, 0), p_align(n, 0), limit(n, 0), reason(n, 0);
-  std::vector<std::vector<double>> f(modules.size(), simulated), g = f, c = f;
-  for (std::size_t i = 0; i < n; ++i) {
-    if (entry.points[i] == nullptr || !entry.points[i]->ok) {
-      for (std::size_t k = 0; k < modules.size(); ++k) f[k][i] = g[k][i] = c[k][i] = 0;
-      continue;
+// The terms that a combine puts into the formula, by name: every module's under max; all modules' or
+// the busiest stage's under the others.
+struct Terms {
+  std::vector<std::string> names;
+  std::vector<double> f, g, c;
+};
+Terms TermsOf(const FormulaPoint& p, const Weights& w) {
+  Terms terms;
+  const GoldenRow row = RowOf(p, w.combine);
+  const bool max = w.combine == Combine::kMax;
+  for (std::size_t k = 0; k < row.comm.size(); ++k) {
+    if (k == 0 || max) {
+      terms.names.push_back(max ? p.modules[k]
+                                : (w.combine == Combine::kSum ? "all modules" : "busiest stage"));
+      terms.f.push_back(0);
+      terms.g.push_back(0);
+      terms.c.push_back(0);
     }
-    const StudyPoint& p = *entry.points[i];
-    const GoldenRow row = RowOf(p, modules);
-    simulated[i] = row.simulated_s;
-    formula[i] = GoldenTime(row, Combine::kMax, alpha, beta);
-    for (std::size_t k = 0; k < modules.size(); ++k) {
-      f[k][i] = row.f_over_b[k];
-      g[k][i] = row.g_over_c[k];
-      c[k][i] = alpha * row.comm[k];
-    }
-    p_align[i] = beta * row.p_align;
-    limit[i] = LimitIndex(p.limit);
-    reason[i] = Reason(p, row, formula[i], alpha, beta);
-    gaps->sizes.push_back(std::abs(formula[i] / simulated[i] - 1));
-    gaps->inside += reason[i] == 0 ? 1 : 0;
+    terms.f.back() += row.f_over_b[k];
+    terms.g.back() += row.g_over_c[k];
+    terms.c.back() += w.Alpha() * row.comm[k];
   }
-  const auto fields = [&](const std::vector<std::vector<double>>& terms) {
+  return terms;
+}
+
+BoundaryGrid GridOf(const Entry& entry, const std::array<std::vector<double>, 3>& axes) {
+  BoundaryGrid grid;
+  grid.names = {"GFLOP per token", "GB/s", "alignment ratio"};
+  grid.values = axes;
+  const std::vector<std::string> modules = ModulesOf(entry.own);
+  for (const StudyPoint* p : entry.points) {
+    if (p == nullptr || !p->ok)
+      grid.points.emplace_back();
+    else
+      grid.points.emplace_back(StepOf(*p, modules));
+  }
+  return grid;
+}
+
+// What the formula says at an entry's points under one combine.
+void SetFormula(const Entry& entry, const BoundaryGrid& grid, const BoundaryOf& boundary,
+                const Weights& w, const GridShape& shape, Json* out) {
+  const std::size_t n = grid.points.size();
+  const FormulaPoint own = StepOf(entry.own, ModulesOf(entry.own));
+  const Terms own_terms = TermsOf(own, w);
+  const std::size_t lines = own_terms.names.size();
+  std::vector<double> formula(n, 0), p_align(n, 0), reason(n, 0);
+  std::vector<std::vector<double>> f(lines, std::vector<double>(n, 0)), g = f, c = f;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (!grid.points[i]) continue;
+    const FormulaPoint& p = *grid.points[i];
+    const Terms terms = TermsOf(p, w);
+    for (std::size_t k = 0; k < lines; ++k) {
+      f[k][i] = terms.f[k];
+      g[k][i] = terms.g[k];
+      c[k][i] = terms.c[k];
+    }
+    formula[i] = GoldenTime(RowOf(p, w.combine), w.combine, w.Alpha(), w.Beta());
+    p_align[i] = w.Beta() * p.p_align_s;
+    reason[i] = static_cast<double>(boundary.reason[i]);
+  }
+  const auto rounded = [](std::vector<double> values) {
+    for (double& value : values) value = RoundSignificant(value, 4);
+    return Json::Numbers(values);
+  };
+  const double own_formula = GoldenTime(RowOf(own, w.combine), w.combine, w.Alpha(), w.Beta());
+  Json at = Json::Object();
+  at.Set("simulated_step_time_s", RoundSignificant(own.step_s, 6));
+  at.Set("formula_step_time_s", RoundSignificant(own_formula, 6));
+  Json terms = Json::Object();
+  terms.Set("f_over_b_s", rounded(own_terms.f));
+  terms.Set("g_over_c_s", rounded(own_terms.g));
+  terms.Set("alpha_comm_s", rounded(own_terms.c));
+  at.Set("terms", std::move(terms));
+  at.Set("beta_p_align_s", RoundSignificant(w.Beta() * own.p_align_s, 4));
+  at.Set("limit", LimitIndex(entry.own.limit));
+  at.Set("reason", static_cast<int>(FailureOf(own, w.combine, w.Alpha(), w.Beta(), kTolerance)));
+  out->Set("at_reference", std::move(at));
+  out->Set("modalities", Strings(own_terms.names));
+  const auto fields = [&](const std::vector<std::vector<double>>& all) {
     Json array = Json::Array();
-    for (const std::vector<double>& term : terms) array.Append(EncodeField(term, shape));
+    for (const std::vector<double>& one : all) array.Append(EncodeField(one, shape));
     return array;
   };
+  out->Set("formula_step_time_s", EncodeField(formula, shape));
+  Json all = Json::Object();
+  all.Set("f_over_b_s", fields(f));
+  all.Set("g_over_c_s", fields(g));
+  all.Set("alpha_comm_s", fields(c));
+  out->Set("terms", std::move(all));
+  out->Set("beta_p_align_s", EncodeField(p_align, shape));
+  out->Set("reason", EncodeField(reason, shape));
+  out->Set("inside_share", RoundSignificant(boundary.inside, 4));
+  out->Set("median_gap", RoundSignificant(boundary.median_gap, 4));
+  out->Set("p90_gap", RoundSignificant(boundary.p90_gap, 4));
+}
+
+Json EntryJson(const Entry& entry, const BoundaryGrid& grid,
+               const std::vector<BoundaryOf>& boundaries, const std::vector<Weights>& weights,
+               const GridShape& shape) {
+  const std::size_t n = entry.points.size();
+  std::vector<double> simulated(n, kNaN), limit(n, 0);
+  for (std::size_t i = 0; i < n; ++i) {
+    if (!grid.points[i]) continue;
+    simulated[i] = grid.points[i]->step_s;
+    limit[i] = LimitIndex(entry.points[i]->limit);
+  }
   Json out = Json::Object();
   out.Set("id", entry.model + "@" + entry.cluster);
   out.Set("name", entry.model);
@@ -213,42 +243,34 @@ Json EntryJson(const Entry& entry, const GridShape& shape, double alpha, double 
   reference.Set("bw", RoundSignificant(Get(entry.own, "bus_bandwidth_gb_per_s"), 4));
   reference.Set("mar", RoundSignificant(Get(entry.own, "mar"), 4));
   out.Set("reference", std::move(reference));
-  const GoldenRow own = RowOf(entry.own, modules);
-  const double own_formula = GoldenTime(own, Combine::kMax, alpha, beta);
-  Json at = Json::Object();
-  at.Set("simulated_step_time_s", RoundSignificant(own.simulated_s, 6));
-  at.Set("formula_step_time_s", RoundSignificant(own_formula, 6));
-  Json terms = Json::Object();
-  std::vector<double> own_f, own_g, own_c;
-  for (std::size_t k = 0; k < modules.size(); ++k) {
-    own_f.push_back(RoundSignificant(own.f_over_b[k], 4));
-    own_g.push_back(RoundSignificant(own.g_over_c[k], 4));
-    own_c.push_back(RoundSignificant(alpha * own.comm[k], 4));
-  }
-  terms.Set("f_over_b_s", Json::Numbers(own_f));
-  terms.Set("g_over_c_s", Json::Numbers(own_g));
-  terms.Set("alpha_comm_s", Json::Numbers(own_c));
-  at.Set("terms", std::move(terms));
-  at.Set("beta_p_align_s", RoundSignificant(beta * own.p_align, 4));
-  at.Set("limit", LimitIndex(entry.own.limit));
-  at.Set("reason", Reason(entry.own, own, own_formula, alpha, beta));
-  out.Set("at_reference", std::move(at));
-  out.Set("modalities", Strings(modules));
   out.Set("simulated_step_time_s", EncodeField(simulated, shape));
-  out.Set("formula_step_time_s", EncodeField(formula, shape));
-  Json all = Json::Object();
-  all.Set("f_over_b_s", fields(f));
-  all.Set("g_over_c_s", fields(g));
-  all.Set("alpha_comm_s", fields(c));
-  out.Set("terms", std::move(all));
-  out.Set("beta_p_align_s", EncodeField(p_align, shape));
   out.Set("limit", EncodeField(limit, shape));
-  out.Set("reason", EncodeField(reason, shape));
-  const double count = std::max<double>(1, static_cast<double>(gaps->sizes.size()));
-  out.Set("inside_share", RoundSignificant(static_cast<double>(gaps->inside) / count, 4));
-  out.Set("median_gap", RoundSignificant(Percentile(gaps->sizes, 0.5), 4));
-  out.Set("p90_gap", RoundSignificant(Percentile(gaps->sizes, 0.9), 4));
+  SetFormula(entry, grid, boundaries[0], weights[0], shape, &out);
+  out.Set("sentence", BoundarySentence(grid, boundaries, kTolerance));
+  Json others = Json::Object();
+  for (std::size_t i = 1; i < weights.size(); ++i) {
+    Json other = Json::Object();
+    SetFormula(entry, grid, boundaries[i], weights[i], shape, &other);
+    others.Set(CombineName(weights[i].combine), std::move(other));
+  }
+  out.Set("combines", std::move(others));
   return out;
+}
+
+Json WeightsJson(const Weights& w, double inside) {
+  const GoldenFit& fit = w.fit;
+  Json fitted = Json::Object();
+  fitted.Set("alpha", RoundSignificant(w.Alpha(), 4));
+  if (fit.alpha.low) fitted.Set("alpha_low", RoundSignificant(*fit.alpha.low, 4));
+  if (fit.alpha.high) fitted.Set("alpha_high", RoundSignificant(*fit.alpha.high, 4));
+  fitted.Set("beta", RoundSignificant(w.Beta(), 4));
+  if (fit.beta.low) fitted.Set("beta_low", RoundSignificant(*fit.beta.low, 4));
+  if (fit.beta.high) fitted.Set("beta_high", RoundSignificant(*fit.beta.high, 4));
+  fitted.Set("r2", RoundSignificant(fit.r2.value_or(0), 4));
+  fitted.Set("points", static_cast<std::int64_t>(w.points));
+  fitted.Set("combine", CombineName(w.combine));
+  fitted.Set("inside_share", RoundSignificant(inside, 4));
+  return fitted;
 }
 
 }  // namespace
@@ -324,62 +346,95 @@ SweepSection MakeSweepSection(const StudyInfo& info, const std::vector<StudyPoin
     for (const std::string& module : ModulesOf(entry.own)) known.insert(module);
   }
   const std::vector<std::string> modules(known.begin(), known.end());
-  std::vector<GoldenRow> rows;
-  for (const Entry& entry : entries) {
-    for (const StudyPoint* p : entry.points) {
-      if (p != nullptr && p->ok) rows.push_back(RowOf(*p, modules));
+  std::vector<Weights> weights;
+  for (const Combine combine : kCombines) {
+    std::vector<GoldenRow> rows;
+    for (const Entry& entry : entries) {
+      for (const StudyPoint* p : entry.points) {
+        if (p != nullptr && p->ok) rows.push_back(RowOf(StepOf(*p, modules), combine));
+      }
+      rows.push_back(RowOf(StepOf(entry.own, modules), combine));
     }
-    rows.push_back(RowOf(entry.own, modules));
+    weights.push_back({combine, FitGolden(rows, combine), rows.size()});
   }
-  const GoldenFit fit = FitGolden(rows, Combine::kMax);
-  const double alpha = fit.alpha.value.value_or(1), beta = fit.beta.value.value_or(1);
 
   SweepSection section;
-  Json sweep = Json::Object();
-  sweep.Set("axes", std::move(axes));
-  sweep.Set("limits", Strings(kLimits));
-  sweep.Set("reasons", Strings(kReasons));
-  sweep.Set("tolerance", kTolerance);
-  Json fitted = Json::Object();
-  fitted.Set("alpha", RoundSignificant(alpha, 4));
-  if (fit.alpha.low) fitted.Set("alpha_low", RoundSignificant(*fit.alpha.low, 4));
-  if (fit.alpha.high) fitted.Set("alpha_high", RoundSignificant(*fit.alpha.high, 4));
-  fitted.Set("beta", RoundSignificant(beta, 4));
-  if (fit.beta.low) fitted.Set("beta_low", RoundSignificant(*fit.beta.low, 4));
-  if (fit.beta.high) fitted.Set("beta_high", RoundSignificant(*fit.beta.high, 4));
-  fitted.Set("r2", RoundSignificant(fit.r2.value_or(0), 4));
-  fitted.Set("points", static_cast<std::int64_t>(rows.size()));
-  fitted.Set("combine", CombineName(Combine::kMax));
-  sweep.Set("fit", std::move(fitted));
-
+  std::array<std::vector<double>, 3> axis_values;
+  for (std::size_t i = 0; i < 3; ++i) axis_values[i] = AxisNumbers(info.axes[axis[i]]);
   Json models = Json::Array();
-  std::size_t inside = 0, all = 0;
-  std::string words;
+  std::vector<BoundaryOf> whole;  // over all entries: shares and reasons
+  for (const Weights& w : weights) {
+    whole.emplace_back();
+    whole.back().combine = w.combine;
+    whole.back().fit = w.fit;
+    whole.back().alpha = w.Alpha();
+    whole.back().beta = w.Beta();
+  }
+  std::string words, places;
   std::map<std::string, std::size_t> limits;
+  std::size_t all = 0;
   for (const Entry& entry : entries) {
-    Gaps gaps;
-    models.Append(EntryJson(entry, shape, alpha, beta, &gaps));
-    inside += gaps.inside;
-    all += gaps.sizes.size();
+    const BoundaryGrid grid = GridOf(entry, axis_values);
+    std::vector<BoundaryOf> boundaries;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      boundaries.push_back(FindBoundary(grid, weights[i].combine, kTolerance, weights[i].fit));
+      whole[i].points += boundaries[i].points;
+      for (std::size_t r = 0; r < whole[i].failures.size(); ++r)
+        whole[i].failures[r] += boundaries[i].failures[r];
+    }
+    all += boundaries[0].points;
+    models.Append(EntryJson(entry, grid, boundaries, weights, shape));
     for (const StudyPoint* p : entry.points) {
       if (p != nullptr && p->ok) ++limits[p->limit];
     }
     if (!words.empty()) words += "; ";
     words += fmt::format("{} on {}: {}, {:.2f} s", entry.model, entry.cluster, entry.own.limit,
                          Get(entry.own, "step_time_s"));
+    const BoundaryOf& best = BestOf(boundaries);
+    if (!places.empty()) places += "; ";
+    places += fmt::format("{} on {} ", entry.model, entry.cluster) +
+              (best.box ? fmt::format("{:.0f} % of points, all but {:.0f} % of those at {}",
+                                      100 * best.inside, 100 * (1 - best.box->inside),
+                                      BoxText(grid, *best.box))
+                        : "nowhere");
   }
-  sweep.Set("models", std::move(models));
-  section.sweep = std::move(sweep);
   const double total = std::max<double>(1, static_cast<double>(all));
+  for (BoundaryOf& b : whole) b.inside = static_cast<double>(b.failures[0]) / total;
+  Json sweep = Json::Object();
+  sweep.Set("axes", std::move(axes));
+  sweep.Set("limits", Strings(kLimits));
+  Json reasons = Json::Array();
+  for (int i = 0; i < kFormulaFailures; ++i)
+    reasons.Append(std::string(FormulaFailureText(static_cast<FormulaFailure>(i))));
+  sweep.Set("reasons", std::move(reasons));
+  sweep.Set("tolerance", kTolerance);
+  sweep.Set("fit", WeightsJson(weights[0], whole[0].inside));
+  Json fits = Json::Array();
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    Json fitted = WeightsJson(weights[i], whole[i].inside);
+    const FormulaFailure most = whole[i].MostCommon();
+    if (most != FormulaFailure::kNone)
+      fitted.Set("fails_mostly", std::string(FormulaFailureText(most)));
+    fits.Append(std::move(fitted));
+  }
+  sweep.Set("fits", std::move(fits));
+  sweep.Set("models", std::move(models));
+  // The sentence of the whole sweep: an empty grid has no box.
+  const std::string sentence = BoundarySentence(BoundaryGrid{}, whole, kTolerance);
+  sweep.Set("sentence", sentence);
+  section.sweep = std::move(sweep);
   double alignment = 0;
   for (const StudyPoint& p : points) {
     if (p.ok) alignment = std::max(alignment, Get(p, "alignment_wait_s") / Get(p, "step_time_s"));
   }
+  const GoldenFit& fit = weights[0].fit;
   section.finding = fmt::format(
       "Over {} simulated points the formula lies within {:.0f} % of the event simulation at {:.0f} "
-      "% of them (α = {:.2f}, β = {:.2f}, root mean square {:.0f} %). By what limits a point: ",
-      all, 100 * kTolerance, 100 * static_cast<double>(inside) / total, alpha, beta,
-      100 * fit.rms_relative_error);
+      "% of them as a maximum over the modalities (α = {:.2f}, β = {:.2f}, root mean square {:.0f} "
+      "%), at {:.0f} % as their sum and {:.0f} % along the critical path. {} By what limits a "
+      "point: ",
+      all, 100 * kTolerance, 100 * whole[0].inside, weights[0].Alpha(), weights[0].Beta(),
+      100 * fit.rms_relative_error, 100 * whole[1].inside, 100 * whole[2].inside, sentence);
   for (const std::string& limit : kLimits) {
     if (limits[limit] == 0) continue;
     section.finding +=
@@ -392,7 +447,8 @@ SweepSection MakeSweepSection(const StudyInfo& info, const std::vector<StudyPoin
     section.finding +=
         " β lies at its bound: on this grid the unweighted G/C already overstates what is exposed.";
   section.answer = Answer(entries);
-  section.terms = "At the operating points: " + words + ".";
+  section.terms = "At the operating points: " + words +
+                  ". Where the formula holds, best combined: " + places + ".";
   return section;
 }
 

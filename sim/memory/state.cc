@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/plan/gradient_compression.h"
+#include "sim/plan/split.h"
 
 // State by ZeRO's stages (Rajbhandari et al. 2020): with N replicas and w + g + o bytes a parameter
 //
@@ -39,7 +40,7 @@ PerParameter Trained(const Stack& stack, Precision precision) {
 // shape of a weight: those of one layer, and of one expert. The layer with the most of them.
 double DummyGradientParameters(const Scenario& s, std::size_t module, const ModuleShare& share) {
   const Module& m = s.model->modules[module];
-  const double tp = s.plan.modules[module].tp;
+  const double tp = SplitsTokens(s.plan.modules[module]) ? 1 : s.plan.modules[module].tp;
   double most = 0;
   for (const LayerRun& run : m.runs) {
     double parameters = static_cast<double>(LayerParameters(run.layer, m.hidden)) / tp;

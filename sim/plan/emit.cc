@@ -1,5 +1,6 @@
 #include "sim/plan/emit.h"
 
+#include <algorithm>
 #include <array>
 
 // A stage's ops
@@ -48,6 +49,8 @@ StageEmitter::StageEmitter(const Inputs& in, Waves* waves, Program* program, dou
   table_.backward = table_.forward;
   table_.encoder_forward.resize(micro);
   table_.encoder_backward.resize(micro);
+  fusion_.assign(units_.chunks.size(), std::vector<Fusion>(micro));
+  made_.resize(units_.chunks.size() + 1);
   DecideOverlap();
 }
 
@@ -92,8 +95,10 @@ bool StageEmitter::StepForward(Cursor* at) {
     const std::size_t i = at->next++;
     if (chunk.meets && i == chunk.fusion) {
       at->aligned = true;
+      const Wave before = at->front;
       ChainCommunication(at, Lane::kAlign, OpKind::kAlignment, at->said->rebalance, 0);
       ChainCommunication(at, Lane::kAlign, OpKind::kAlignment, at->said->alignment.forward, 0);
+      if (at->front.first != before.first) at->moved = at->front;
     }
     if (!Runs(chunk.units[i], at->pass.micro_batch, false)) continue;
     ForwardUnit(at, i);
@@ -104,6 +109,36 @@ bool StageEmitter::StepForward(Cursor* at) {
     ChainCommunication(at, Lane::kAlign, OpKind::kAlignment, at->said->alignment.forward, 0);
   }
   return false;
+}
+
+// Where the alignment of modalities is measured (alignment.h): which kernels make tokens, and which
+// take them.
+void StageEmitter::NoteModules(const Cursor& at, std::size_t index, const Wave& begin,
+                               const Wave& end) {
+  const Unit& unit = at.chunk->units[index];
+  const auto micro = static_cast<std::size_t>(at.pass.micro_batch);
+  const std::size_t backbone = s_.model->modules.size() - 1;
+  if (unit.module == backbone) {
+    if (at.chunk->meets && index == at.chunk->fusion)
+      fusion_[static_cast<std::size_t>(at.pass.chunk)][micro] = {begin, at.moved};
+    return;
+  }
+  std::vector<std::vector<Made>>& here = made_[PlaceOf(at)];
+  if (here.empty()) here.resize(backbone);
+  if (here[unit.module].empty()) here[unit.module].resize(table_.encoder_forward.size());
+  Made& made = here[unit.module][micro];
+  if (!made.first.Exists()) made.first = begin;
+  made.last = end;
+}
+
+const StageEmitter::Made* StageEmitter::MadeIn(std::size_t chunk, std::size_t module,
+                                               std::size_t micro_batch) const {
+  const std::vector<std::vector<Made>>& here = made_[chunk];
+  if (here.empty() || here[module].empty()) return nullptr;
+  const std::int64_t every =
+      std::max<std::int64_t>(1, s_.plan.EncoderMicroBatch(module) / s_.plan.micro_batch_size);
+  const Made& made = here[module][micro_batch - micro_batch % static_cast<std::size_t>(every)];
+  return made.last.Exists() ? &made : nullptr;
 }
 
 bool StageEmitter::StepBackward(Cursor* at) {

@@ -43,8 +43,25 @@ class StageEmitter {
   };
   StageEmitter(const Inputs& inputs, Waves* waves, Program* program, double* total_s);
 
+  // Where modules other than the backbone begin and end in a forward pass, and where the backbone's
+  // first unit takes what they made.
+  struct Made {
+    Wave first, last;
+  };
+  struct Fusion {
+    Wave consumer;  // the backbone's first kernels; not there: no tokens meet in this pass
+    Wave moved;     // the exchange before it, where there is one
+  };
+
   void Run(const std::vector<Pass>& passes);
   const Table& table() const { return table_; }
+  // What this stage ran of a module in that chunk (units.chunks.size(): in bubbles) for that
+  // micro-batch: an encoder with a larger micro-batch of its own ran before an earlier one. Nothing:
+  // not here.
+  const Made* MadeIn(std::size_t chunk, std::size_t module, std::size_t micro_batch) const;
+  const Fusion& FusionOf(std::size_t chunk, std::size_t micro_batch) const {
+    return fusion_[chunk][micro_batch];
+  }
 
  private:
   // One pass under way.
@@ -57,6 +74,7 @@ class StageEmitter {
     std::vector<Wave> first;
     std::size_t next = 0;  // units done
     bool aligned = false;
+    Wave moved;  // the exchange of misaligned tokens
   };
   struct Late {  // gradients that are reduced after the last backward
     const Unit* unit;
@@ -130,6 +148,7 @@ class StageEmitter {
   void FlushReduce();
   void DecideOverlap();
   std::size_t PlaceOf(const Cursor& at) const;
+  void NoteModules(const Cursor& at, std::size_t index, const Wave& begin, const Wave& end);
   bool Overlapped(const Cursor& at, std::size_t index) const;
   void GatherParameters();
   double BesideForward(const Cursor& at, std::size_t index) const;
@@ -169,6 +188,9 @@ class StageEmitter {
   Program& program_;
   double& total_s_;
   Table table_;
+  std::vector<std::vector<Fusion>> fusion_;  // by chunk and micro-batch
+  std::vector<std::vector<std::vector<Made>>>
+      made_;  // by chunk (bubbles last), module, micro-batch
 
   // By chunk, bubbles last: the micro-batches of its first forward, first and last backward.
   struct Ends {

@@ -46,11 +46,13 @@ void StageEmitter::Decode(std::int32_t micro_batch) {
     for (std::size_t c = 0; c < waves_.CountOf(stage_, {}); ++c) {
       RankClass& rank_class = program_.classes[waves_.FirstClass(stage_) + c];
       ModuleShare& share = rank_class.modules[module];
-      share.flops += cost.flops;
-      share.model_flops += cost.flops;
-      share.forward_flops += cost.flops;
-      share.forward_s += cost.Seconds() * rank_class.slowdown;
-      share.tp_s += SecondsFor(pricer_, stage_, c, reduce) * count;
+      // A share is of one micro-batch, and all of them decode.
+      const auto rounds = static_cast<double>(s_.plan.micro_batches);
+      share.flops += cost.flops / rounds;
+      share.model_flops += cost.flops / rounds;
+      share.forward_flops += cost.flops / rounds;
+      share.forward_s += cost.Seconds() * rank_class.slowdown / rounds;
+      share.tp_s += SecondsFor(pricer_, stage_, c, reduce) * count / rounds;
     }
   }
 }

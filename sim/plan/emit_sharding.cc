@@ -15,6 +15,9 @@ Wave StageEmitter::AddDp(OpKind kind, const Unit& unit, CommId comm, const Wave&
     case GroupKind::kExpertDp:
       lane = Lane::kExpertDp;
       break;
+    case GroupKind::kTp:  // on the group's own stream, as everything that it says to each other
+      lane = Lane::kTp;
+      break;
     case GroupKind::kShard:
       lane = Lane::kShard;
       break;
@@ -93,7 +96,7 @@ Wave StageEmitter::Select(const Unit& unit, const UnitCommunication& of, const W
   for (const CommId comm : {of.reduce, of.reduce_experts}) {
     if (pricer_.Seconds(comm) <= 0) continue;
     const auto ranks = static_cast<int>(GroupSize(s_.plan, stage_, pricer_.Groups(comm)));
-    const double entries = pricer_.Bytes(comm) / ranks / PayloadBytes(c, 1);
+    const double entries = EntriesOf(c, pricer_.Bytes(comm), ranks, *s_.stack);
     traffic += SelectionTraffic(c, entries);
     merge_bytes_ += MergeTraffic(c, entries, ranks);
   }
@@ -125,9 +128,9 @@ void StageEmitter::CrossBorder(const Unit& unit) {
 void StageEmitter::Reduce(const Unit& unit, const UnitCommunication& of, const Wave& made) {
   const Wave after = s_.plan.modules[unit.module].compression.Any() ? Select(unit, of, made) : made;
   Wave last;
-  for (const CommId comm : {of.reduce, of.reduce_replicas, of.reduce_experts}) {
+  for (const CommId comm : {of.reduce, of.reduce_replicas, of.reduce_tokens, of.reduce_experts}) {
     if (pricer_.Seconds(comm) <= 0) continue;
-    const bool chained = comm == of.reduce_replicas && last.Exists();
+    const bool chained = (comm == of.reduce_replicas || comm == of.reduce_tokens) && last.Exists();
     last = AddDp(OpKind::kGradientReduce, unit, comm, chained ? last : after);
     reduces_.push_back(last);
   }
@@ -246,7 +249,7 @@ double StageEmitter::BesideForward(const Cursor& at, std::size_t index) const {
 double StageEmitter::BesideBackward(const Cursor& at, std::size_t index) const {
   const UnitCommunication& of = at.said->units[index];
   const double reduce = pricer_.Seconds(of.reduce) + pricer_.Seconds(of.reduce_replicas) +
-                        pricer_.Seconds(of.reduce_experts);
+                        pricer_.Seconds(of.reduce_tokens) + pricer_.Seconds(of.reduce_experts);
   if (Gathers()) {
     const double gather = pricer_.Seconds(of.gather) + pricer_.Seconds(of.gather_experts);
     const bool reduces = !ReducesOnce() || at.pass.micro_batch == EndsOf(at).last;

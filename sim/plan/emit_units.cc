@@ -38,6 +38,7 @@ void StageEmitter::Halves(Cursor* at, std::size_t index, OpKind kind, Part part,
   const Unit& unit = at->chunk->units[index];
   const UnitCommunication& of = at->said->units[index];
   const Overlap& overlap = s_.plan.overlap;
+  const Lane heads = unit.split_tokens ? Lane::kTp : Lane::kCp;
   const auto note = [&](const Wave& wave) {
     if (!begin->Exists()) {
       *begin = wave;
@@ -49,7 +50,7 @@ void StageEmitter::Halves(Cursor* at, std::size_t index, OpKind kind, Part part,
       at, index, unit.tp_collectives, last_collective || unit.has_second, [&](Beside beside) {
         if (part == Part::kForward)
           ChainCommunication(at, Lane::kAlign, OpKind::kAlignment, of.features, unit.module);
-        ChainCommunication(at, Lane::kCp, OpKind::kContextCollective, of.ulysses, unit.module);
+        ChainCommunication(at, heads, OpKind::kContextCollective, of.ulysses, unit.module);
         Wave ring;
         if (pricer_.Seconds(of.ring) > 0) {
           ring = Communicate(*at, Lane::kCp, OpKind::kContextCollective, of.ring,
@@ -64,7 +65,7 @@ void StageEmitter::Halves(Cursor* at, std::size_t index, OpKind kind, Part part,
         }
         note(Compute(at, kind, index, part, Half::kFirst, beside.With(beside_s)));
         if (ring.Exists()) at->sides.push_back(ring);
-        ChainCommunication(at, Lane::kCp, OpKind::kContextCollective, of.ulysses, unit.module);
+        ChainCommunication(at, heads, OpKind::kContextCollective, of.ulysses, unit.module);
       });
   if (!unit.has_second) return;
   TensorParallel(at, index, unit.tp_collectives_second, last_collective, [&](Beside beside) {
@@ -99,6 +100,7 @@ void StageEmitter::HalvesBackward(Cursor* at, std::size_t index, Part part, doub
   const Unit& unit = at->chunk->units[index];
   const UnitCommunication& of = at->said->units[index];
   const Overlap& overlap = s_.plan.overlap;
+  const Lane heads = unit.split_tokens ? Lane::kTp : Lane::kCp;
   const auto note = [&](const Wave& wave) {
     if (!begin->Exists()) {
       *begin = wave;
@@ -131,7 +133,7 @@ void StageEmitter::HalvesBackward(Cursor* at, std::size_t index, Part part, doub
     });
   }
   TensorParallel(at, index, unit.tp_collectives, true, [&](Beside beside) {
-    ChainCommunication(at, Lane::kCp, OpKind::kContextCollective, of.ulysses, unit.module);
+    ChainCommunication(at, heads, OpKind::kContextCollective, of.ulysses, unit.module);
     Wave ring;
     if (pricer_.Seconds(of.ring_backward) > 0) {
       ring = Communicate(*at, Lane::kCp, OpKind::kContextCollective, of.ring_backward,
@@ -146,7 +148,7 @@ void StageEmitter::HalvesBackward(Cursor* at, std::size_t index, Part part, doub
     }
     note(Compute(at, OpKind::kBackward, index, part, Half::kFirst, beside.With(beside_s)));
     if (ring.Exists()) at->sides.push_back(ring);
-    ChainCommunication(at, Lane::kCp, OpKind::kContextCollective, of.ulysses, unit.module);
+    ChainCommunication(at, heads, OpKind::kContextCollective, of.ulysses, unit.module);
   });
 }
 
@@ -169,6 +171,7 @@ void StageEmitter::ForwardUnit(Cursor* at, std::size_t index) {
   Halves(at, index, OpKind::kForward, Part::kForward, BesideForward(*at, index) / parts,
          /*last_collective=*/true, &begin, &end);
   if (gathered != nullptr) waves_.Follow(*gathered, begin);
+  NoteModules(*at, index, begin, end);
 
   const KeptActivations& memory = unit.memory;
   const double copies = unit.pieces;
@@ -301,7 +304,8 @@ void StageEmitter::WeightGradientUnit(Cursor* at, std::size_t index) {
     Take(made, false, MemoryKind::kGradients, unit, bytes);
     held_gradients_.emplace_back(&unit, bytes);
   }
-  const bool reduces = pricer_.Seconds(of.reduce) > 0 || pricer_.Seconds(of.reduce_experts) > 0;
+  const bool reduces = pricer_.Seconds(of.reduce) > 0 || pricer_.Seconds(of.reduce_tokens) > 0 ||
+                       pricer_.Seconds(of.reduce_experts) > 0;
   if (!reduces) return;
   const bool last = at->pass.micro_batch == EndsOf(*at).last;
   if (Gathers()) {

@@ -46,13 +46,19 @@ double SelectionTraffic(const GradientCompression& c, double entries) {
     const double vectors = std::max(c.covariance_rank, 1);
     weights = vectors + 3 * vectors / c.refresh_steps;
   }
-  return entries * kWide * (passes + weights) + PayloadBytes(c, entries);
+  // A mask writes all of the gradient again, what is packed only what is kept.
+  const double written = c.Sparse() ? PayloadBytes(c, entries) : entries * kWide;
+  return entries * kWide * (passes + weights) + written;
 }
 
 double MergeTraffic(const GradientCompression& c, double entries, int ranks) {
-  if (!c.Any()) return 0;
+  if (!c.Sparse()) return 0;
   // The dense gradient is cleared; every entry that came is read, and its place read and written.
   return entries * kWide + ranks * entries * c.keep * (EntryBytes(c) + 2 * kWide);
+}
+
+double EntriesOf(const GradientCompression& c, double bytes, int ranks, const Stack& stack) {
+  return c.Sparse() ? bytes / ranks / PayloadBytes(c, 1) : bytes / stack.gradient_exchange_bytes;
 }
 
 double StateBytesPerEntry(const GradientCompression& c) {
@@ -74,6 +80,8 @@ std::string GradientSelectionName(GradientSelection selection) {
       return "topk";
     case GradientSelection::kCovariance:
       return "covariance_topk";
+    case GradientSelection::kMask:
+      return "mask";
   }
   return "";
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "sim/cost/stack.h"
 #include "sim/plan/plan.h"
 
 namespace aurum {
@@ -10,15 +11,18 @@ namespace aurum {
 double PayloadBytes(const GradientCompression& compression, double entries);
 // Device memory traffic, B, of choosing and packing what is sent.
 double SelectionTraffic(const GradientCompression& compression, double entries);
-// And of adding up the payloads of `ranks` in a dense gradient.
+// And of adding up the payloads of `ranks` in a dense gradient; nothing after a mask.
 double MergeTraffic(const GradientCompression& compression, double entries, int ranks);
+// The entries behind a collective of so many bytes, as nccl-tests counts, among `ranks`.
+double EntriesOf(const GradientCompression& compression, double bytes, int ranks,
+                 const Stack& stack);
 // B per entry that last for the whole step: what was not sent, and the weights of the selection.
 double StateBytesPerEntry(const GradientCompression& compression);
 // The share of entries below which `ranks` exchange fewer bytes than by a dense ring all-reduce of
 // `dense_bytes` per entry: keep · (value + index) · (n − 1) = 2 (n − 1)/n · dense, so
 // keep = 2 · dense / (n · (value + index)). In bf16 with 32-bit indices 1/3 for two ranks, 1/12 for eight.
 double BreakEvenKeep(const GradientCompression& compression, double dense_bytes, int ranks);
-// As keys of a plan name them: "all", "topk", "covariance_topk".
+// As keys of a plan name them: "all", "topk", "covariance_topk", "mask".
 std::string GradientSelectionName(GradientSelection selection);
 
 }  // namespace aurum

@@ -8,6 +8,7 @@
 
 #include "sim/plan/bubble_fill.h"
 #include "sim/plan/emit.h"
+#include "sim/plan/fusion.h"
 #include "sim/plan/host_link.h"
 #include "sim/plan/pools.h"
 #include "sim/plan/pricing.h"
@@ -54,6 +55,10 @@ class Lowering {
 
   Program Run() {
     assert(!program_.executable || options_.traffic == Traffic::kNone);
+    if (program_.executable && s_.plan.expert_buffer_bytes > 0) {
+      ThrowInput(767, "expert_buffer_mb is simulated, not executed: libraries choose their buffers",
+                 "leave it out to execute this plan", ExitCode::kInfeasible);
+    }
     program_.own_flops_per_token = ForwardFlopsPerToken(s_, context_);
     if (s_.what_if.flops_per_token)
       program_.flops_scale = *s_.what_if.flops_per_token / program_.own_flops_per_token;
@@ -96,6 +101,19 @@ class Lowering {
       ConnectStages();
       ConnectEncoders();
     }
+    program_.fusion = FusionPoints(
+        {s_, *pricer_, *waves_, emitters_,
+         [&](std::size_t stage, std::size_t chunk) { return stages_[stage].chunks[chunk].meets; },
+         [&](std::size_t stage) { return stages_[stage].chunks.size(); },
+         [&](std::size_t stage, std::size_t chunk) {
+           std::optional<std::pair<std::size_t, std::size_t>> at;
+           if (!Training()) return at;
+           if (const std::optional<Link> link = Previous(stage, chunk))
+             at.emplace(link->stage, link->chunk);
+           return at;
+         },
+         [&](std::size_t from, std::size_t to) { return Across(from, to); }, First(),
+         encoder_stage_});
     [[maybe_unused]] const bool acyclic = program_.graph.Finish();
     assert(acyclic);
     return std::move(program_);
@@ -250,6 +268,13 @@ class Lowering {
     communication_.push_back(std::move(asked));
   }
 
+  // Whether GPUs of a tensor-parallel group hold the same weights and see different tokens or images.
+  bool AddsUpOverTp(const Unit& unit, std::size_t stage) const {
+    if (unit.split_tokens) return true;
+    return s_.plan.modules[unit.module].placement == Placement::kColocatedDp &&
+           LayoutOf(s_.plan, stage).tp > 1;
+  }
+
   // Gradients are reduced in buckets: with the unit whose backward fills one.
   ChunkCommunication AskForUnits(const Chunk& chunk, std::size_t stage) {
     ChunkCommunication said;
@@ -259,25 +284,27 @@ class Lowering {
     }
     const bool whole_units =
         s_.plan.sharding == Sharding::kFsdp || s_.plan.sharding == Sharding::kHsdp;
-    double dense = 0, experts = 0;
+    Bucket bucket;
     const auto compressed = [&](std::size_t i) {
       return s_.plan.modules[chunk.units[i].module].compression.Any();
     };
     for (std::size_t i = chunk.units.size(); i-- > 0;) {
       const UnitParameters& p = chunk.units[i].parameters;
       const bool trained = chunk.units[i].trained;
-      dense += (trained ? p.dense : 0) + p.adapters;
-      experts += trained ? p.experts : 0;
-      const bool full =
-          (dense + experts) * s_.stack->gradient_exchange_bytes >= s_.plan.bucket_bytes;
+      bucket.dense += (trained ? p.dense : 0) + p.adapters;
+      if (AddsUpOverTp(chunk.units[i], stage)) bucket.split += (trained ? p.dense : 0) + p.adapters;
+      bucket.experts += trained ? p.experts : 0;
+      const bool full = (bucket.dense + bucket.experts) * s_.stack->gradient_exchange_bytes >=
+                        s_.plan.bucket_bytes;
       // A bucket is of one module where modules compress or keep to themselves.
       const bool border = i > 0 && chunk.units[i - 1].module != chunk.units[i].module &&
                           (s_.plan.modality_barrier || compressed(i) || compressed(i - 1));
       if (!full && !whole_units && !border && i > 0) continue;
       // Of the units left, the first whose backward runs must carry what is collected.
-      if (!chunk.units[i].backward && dense + experts == 0) continue;
-      pricer_->AskForReductions(dense, experts, chunk.units[i].module, stage, &said.units[i]);
-      dense = experts = 0;
+      if (!chunk.units[i].backward && bucket.dense + bucket.experts == 0) continue;
+      bucket.module = chunk.units[i].module;
+      pricer_->AskForReductions(bucket, stage, &said.units[i]);
+      bucket = {};
     }
     return said;
   }

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "sim/plan/split.h"
+
 namespace aurum {
 
 std::string ShardingName(Sharding sharding) {
@@ -103,6 +105,7 @@ std::string DescribeEncoders(const Plan& plan, const Model& model) {
     text +=
         (text.empty() ? "" : ", ") + model.modules[i].name + " " + PlacementName(part.placement);
     if (part.tp > 1) text += " tp " + std::to_string(part.tp);
+    if (SplitsTokens(part)) text += " by tokens";
     if (part.pp > 1) text += " pp " + std::to_string(part.pp);
     if (part.micro_batch_size > 0) text += " micro-batch " + std::to_string(part.micro_batch_size);
   }

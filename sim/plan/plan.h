@@ -43,6 +43,7 @@ enum class GradientSelection {
   kAll,
   kTopK,        // the largest (Aji and Heafield 2017; Lin et al., DGC, 2018)
   kCovariance,  // the largest after weighing by a diagonal or low-rank covariance of gradients
+  kMask,        // the largest, and zeros for the rest: sent like any gradient
 };
 // Of one module. Kept entries travel as values with their indices, which differ from rank to rank,
 // so that an all-gather takes the place of the all-reduce.
@@ -55,6 +56,7 @@ struct GradientCompression {
   int refresh_steps = 1;       // kCovariance: the weights are formed anew every so many steps
   int covariance_rank = 0;     // kCovariance: 0 = the diagonal alone
   bool Any() const { return selection != GradientSelection::kAll; }
+  bool Sparse() const { return Any() && selection != GradientSelection::kMask; }
 };
 // How tokens of a mixture of experts find theirs, in place of an imbalance that is told.
 struct ExpertRouting {

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <string>
 
+#include "sim/plan/split.h"
 #include "sim/plan/expert_routing.h"
 
 // The rules of a plan, each a function that names what is broken, where, and what would do instead.
@@ -191,7 +192,11 @@ class Checker {
       const ObjectReader& at = *at_.modules[i];
       const Module& module = in_.model.modules[i];
       const bool own = part.placement == Placement::kOwnRanks;
-      TensorParallel(at, module, part.tp, own ? 0 : plan_.tp);
+      if (SplitsTokens(part)) {
+        SplitTokens(at, module, part);
+      } else {
+        TensorParallel(at, module, part.tp, own ? 0 : plan_.tp);
+      }
       if (!own && part.tp != 1 && part.tp != plan_.tp) {
         Infeasible(at, 316, "tp",
                    "'" + module.name + "' has tp = " + Text(part.tp) +
@@ -234,6 +239,55 @@ class Checker {
       }
       if (!part.layers_per_stage.empty()) EncoderLayers(at, module, part);
       if (own) plan_.encoder_stages += part.pp;
+    }
+  }
+
+  // Its tp GPUs take tp pieces of every sequence, and tp shares of its heads in between.
+  void SplitTokens(const ObjectReader& at, const Module& module, const ModulePlan& part) {
+    if (part.placement != Placement::kFirstStage && part.placement != Placement::kOwnRanks) {
+      Infeasible(at, 766, "split",
+                 "'" + module.name + "' is not on one group of GPUs that could share its tokens",
+                 "placement = first_stage or own_ranks, or split = hidden");
+    }
+    if (in_.model.task == ModelTask::kContrastive) {
+      Infeasible(at, 766, "split",
+                 "a contrastive tower pools its tokens into one feature, which none of the GPUs "
+                 "that share them would hold",
+                 "split = hidden, or tp = 1");
+    }
+    const auto heads_divide = [&](int tp) {
+      return std::all_of(module.runs.begin(), module.runs.end(), [&](const LayerRun& run) {
+        const Attention& a = run.layer.attention;
+        return a.heads % tp == 0 && (a.kv_heads % tp == 0 || tp % std::max(a.kv_heads, 1) == 0);
+      });
+    };
+    std::vector<std::int64_t> lengths;  // mean lengths that are no whole numbers have no divisors
+    const SampleLoad load = LoadOfSample(in_.model, in_.workload, nullptr);
+    for (std::size_t i = 0; i < in_.model.modules.size(); ++i) {
+      if (&in_.model.modules[i] != &module) continue;
+      for (const SequenceBatch& batch : load.modules[i].batches) {
+        const auto whole = static_cast<std::int64_t>(batch.tokens);
+        if (static_cast<double>(whole) == batch.tokens) lengths.push_back(whole);
+      }
+    }
+    const auto tokens_divide = [&](int tp) {
+      return std::all_of(lengths.begin(), lengths.end(),
+                         [&](std::int64_t tokens) { return tokens % tp == 0; });
+    };
+    const std::string good =
+        Choices(64, [&](int tp) { return heads_divide(tp) && tokens_divide(tp); });
+    if (!heads_divide(part.tp)) {
+      Infeasible(at, 763, "tp",
+                 "tokens are exchanged for heads: tp = " + Text(part.tp) + " does not divide the " +
+                     Text(Heads(module)) + " attention heads of '" + module.name + "'",
+                 "tp = " + good);
+    }
+    for (const std::int64_t tokens : lengths) {
+      if (tokens % part.tp == 0) continue;
+      Infeasible(at, 764, "tp",
+                 "tp = " + Text(part.tp) + " does not share out the " + Text(tokens) +
+                     " tokens of a sequence of '" + module.name + "'",
+                 "tp = " + good + ", or split = hidden");
     }
   }
 

@@ -3,6 +3,7 @@
 
 #include "sim/core/object_reader.h"
 #include "sim/plan/plan_check.h"
+#include "sim/plan/split.h"
 
 namespace aurum {
 namespace {
@@ -86,6 +87,7 @@ void ReadCollectives(ObjectReader reader, Plan* plan) {
   };
   plan->tensor_parallel_algorithm = read("tensor_parallel");
   plan->data_parallel_algorithm = read("data_parallel");
+  plan->expert_parallel_algorithm = read("expert_parallel");
   plan->in_network_reduction = reader.BoolOr("in_network_reduction", false);
   reader.Finish();
 }
@@ -104,7 +106,7 @@ void ReadOverlap(ObjectReader reader, Overlap* overlap) {
 GradientCompression ReadCompression(ObjectReader reader) {
   GradientCompression c;
   c.selection =
-      static_cast<GradientSelection>(1 + reader.Choice("selection", {"topk", "covariance_topk"}));
+      static_cast<GradientSelection>(1 + reader.Choice("selection", {"topk", "covariance_topk", "mask"}));
   c.keep = reader.Number("keep", 1e-9, 1);
   c.value_bits = static_cast<int>(reader.IntegerOr("value_bits", 16, 1, 64));
   c.index_bits = static_cast<int>(reader.IntegerOr("index_bits", 32, 1, 64));
@@ -162,6 +164,13 @@ void ReadBackbone(ObjectReader& reader, Plan* plan) {
     plan->routing = ReadRouting(*routing);
   }
   plan->expert_imbalance = reader.NumberOr("expert_imbalance", 1, 1, 1000);
+  plan->expert_buffer_bytes = reader.NumberOr("expert_buffer_mb", 0, 0, 1e6) * 1e6;
+  if (reader.ChoiceOr("split", 0, {"hidden", "tokens"}) == 1) {
+    reader.Fail(765, "split", "the backbone's tokens are shared by context parallelism, not by tp",
+                "cp with context_parallel = ulysses is the same split: all weights on every GPU, "
+                "all-to-alls around attention",
+                "", ExitCode::kInfeasible);
+  }
   plan->pp = degree("pp", 1);
   plan->vpp = degree("vpp", 1);
   plan->sequence_parallel = reader.BoolOr("sequence_parallel", plan->tp > 1);
@@ -176,6 +185,7 @@ void ReadEncoder(ObjectReader& reader, ModulePlan* part) {
   part->placement = static_cast<Placement>(reader.ChoiceOr(
       "placement", 0, {"first_stage", "colocated_dp", "balanced", "own_ranks", "in_bubbles"}));
   part->micro_batch_size = reader.IntegerOr("micro_batch_size", 0, 1, 1'000'000);
+  part->split = static_cast<SplitAxis>(reader.ChoiceOr("split", 0, {"hidden", "tokens"}));
   part->pp = static_cast<int>(reader.IntegerOr("pp", 1, 1, kMostDegree));
   part->layers_per_stage = ReadLayers(reader);
   if (auto c = reader.ObjectIf("gradient_compression")) part->compression = ReadCompression(*c);
@@ -256,6 +266,16 @@ Plan ReadPlan(ObjectReader reader, const Model& model, const Cluster& cluster,
       ReadEncoder(*given, &plan.modules[i]);
     }
     at.modules[i] = std::move(given);
+  }
+  // A connector that is not told of works where its encoder left the tokens.
+  for (std::size_t i = 1; i < backbone; ++i) {
+    const ModulePlan& before = plan.modules[i - 1];
+    if (model.modules[i].kind != ModuleKind::kConnector || at.modules[i] ||
+        model.modules[i].modality != model.modules[i - 1].modality || !SplitsTokens(before) ||
+        before.placement != Placement::kFirstStage)
+      continue;
+    plan.modules[i].tp = before.tp;
+    plan.modules[i].split = SplitAxis::kTokens;
   }
   plan.modules[backbone].tp = plan.tp;
   plan.modules[backbone].pp = plan.pp;

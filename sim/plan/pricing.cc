@@ -10,6 +10,7 @@
 #include "sim/collectives/effective_fabric.h"
 #include "sim/plan/gradient_compression.h"
 #include "sim/plan/pools.h"
+#include "sim/plan/split.h"
 
 namespace aurum {
 namespace {
@@ -71,14 +72,46 @@ CollectiveOptions PlanPricer::OptionsFor(const Asked& asked) const {
   options.sharp = s_.plan.in_network_reduction;
   CollectiveAlgorithm named = CollectiveAlgorithm::kAuto;
   if (asked.groups == GroupKind::kTp) named = s_.plan.tensor_parallel_algorithm;
+  if (asked.groups == GroupKind::kEp) named = s_.plan.expert_parallel_algorithm;
   if (asked.groups == GroupKind::kDp || asked.groups == GroupKind::kExpertDp)
     named = s_.plan.data_parallel_algorithm;
   if (!asked.transfer && IsDefinedFor(named, asked.kind)) options.algorithm = named;
   return options;
 }
 
+// An expert buffer smaller than what one GPU sends: the all-to-all is done again and again, each time
+// with what the buffer holds. Every piece pays the latency, the wires carry the same bytes in all:
+// t = ⌈S/B⌉ · latency + flow(S), both by what the cluster and its profile say of a message of B bytes.
+double PlanPricer::Pieces(const Asked& asked) const {
+  if (asked.transfer || asked.groups != GroupKind::kEp || s_.plan.expert_buffer_bytes <= 0)
+    return 1;
+  return std::max(1.0, std::ceil(asked.bytes / s_.plan.expert_buffer_bytes - 1e-9));
+}
+
+namespace {
+
+// `cost` is that of one full buffer, of which `bytes` of the whole are `scale` times as much.
+void Repeat(double pieces, double scale, CollectiveCost* cost) {
+  const double flow_s = (cost->seconds - cost->latency_s) * scale;
+  const double one_s = cost->seconds;
+  cost->latency_s *= pieces;
+  cost->seconds = cost->latency_s + flow_s;
+  if (cost->seconds > 0) cost->bus_bandwidth_bytes_per_s *= scale * one_s / cost->seconds;
+  for (Flow& flow : cost->pattern.flows) flow.bytes *= scale;
+}
+
+}  // namespace
+
 CollectiveCost PlanPricer::Cost(const Asked& asked, const std::vector<RankGroup>& groups) const {
   const double bytes = asked.bytes / program_.comm_scale;
+  const double pieces = Pieces(asked);
+  if (pieces > 1) {
+    const double buffer = s_.plan.expert_buffer_bytes;
+    CollectiveCost cost = PriceCollective(asked.kind, buffer / program_.comm_scale, groups,
+                                          *s_.cluster, *s_.profile, OptionsFor(asked));
+    Repeat(pieces, asked.bytes / buffer, &cost);
+    return cost;
+  }
   if (!asked.transfer) {
     return PriceCollective(asked.kind, bytes, groups, *s_.cluster, *s_.profile, OptionsFor(asked));
   }
@@ -88,6 +121,15 @@ CollectiveCost PlanPricer::Cost(const Asked& asked, const std::vector<RankGroup>
 std::vector<CollectiveCost> PlanPricer::Costs(const Asked& asked,
                                               const std::vector<RankGroup>& groups) const {
   const double bytes = asked.bytes / program_.comm_scale;
+  const double pieces = Pieces(asked);
+  if (pieces > 1) {
+    const double buffer = s_.plan.expert_buffer_bytes;
+    std::vector<CollectiveCost> costs =
+        PriceGroups(asked.kind, buffer / program_.comm_scale, groups, *s_.cluster, *s_.profile,
+                    OptionsFor(asked));
+    for (CollectiveCost& cost : costs) Repeat(pieces, asked.bytes / buffer, &cost);
+    return costs;
+  }
   if (!asked.transfer) {
     return PriceGroups(asked.kind, bytes, groups, *s_.cluster, *s_.profile, OptionsFor(asked));
   }
@@ -191,6 +233,17 @@ std::vector<CommId> PlanPricer::SameShapes(
 std::shared_ptr<const ChunkProgram> PlanPricer::Chunks(const Asked& asked,
                                                        const RankGroup& group) const {
   if (asked.transfer) return nullptr;
+  if (const double pieces = Pieces(asked); pieces > 1) {
+    // The steps of one buffer, as long as all of them in a row.
+    const double buffer = s_.plan.expert_buffer_bytes;
+    ChunkProgram program = BuildChunks(asked.kind, buffer / program_.comm_scale, group, *s_.cluster,
+                                       *s_.profile, OptionsFor(asked));
+    for (ChunkLane& lane : program.lanes) {
+      lane.latency = TimeFromSeconds(aurum::Seconds(lane.latency) * pieces);
+      lane.bytes *= asked.bytes / buffer;
+    }
+    return std::make_shared<const ChunkProgram>(std::move(program));
+  }
   return std::make_shared<const ChunkProgram>(
       BuildChunks(asked.kind, asked.bytes / program_.comm_scale, group, *s_.cluster, *s_.profile,
                   OptionsFor(asked)));
@@ -299,10 +352,16 @@ PlanPricer::AlignmentCommunication PlanPricer::AskForAlignment(std::size_t stage
   bool backward = false;
   const std::vector<bool> flows = Training() ? ModulesWithBackward(*s_.model, s_.plan)
                                              : std::vector<bool>(s_.model->modules.size(), false);
-  const int shared = s_.plan.tp * s_.plan.cp;
+  int shared = 1;  // ranks that each hold a part of a replica's tokens
   for (std::size_t i = 0; i + 1 < s_.model->modules.size(); ++i) {
-    colocated =
-        colocated || (s_.plan.modules[i].placement == Placement::kColocatedDp && shared > 1);
+    const ModulePlan& part = s_.plan.modules[i];
+    int among = 1;
+    if (part.placement == Placement::kColocatedDp) among = s_.plan.tp * s_.plan.cp;
+    // On its own ranks' tokens arrive in even shares; beside the backbone they lie in its tp group.
+    if (SplitsTokens(part))
+      among = s_.plan.tp * (part.placement == Placement::kOwnRanks ? s_.plan.cp : 1);
+    shared = std::max(shared, among);
+    colocated = colocated || among > 1;
     backward = backward || flows[i];
   }
   const double natural = colocated ? 1.0 / shared : 1.0;
@@ -362,7 +421,8 @@ UnitCommunication PlanPricer::Inside(const Unit& unit, std::size_t stage) {
     of.ring_backward =
         Collective(CollectiveKind::kAllGather, 2 * unit.ring_bytes, stage, GroupKind::kCp);
   of.features = Collective(CollectiveKind::kAllGather, unit.feature_bytes, stage, GroupKind::kDp);
-  of.ulysses = Collective(CollectiveKind::kAllToAll, unit.ulysses_bytes / 2, stage, GroupKind::kCp);
+  of.ulysses = Collective(CollectiveKind::kAllToAll, unit.ulysses_bytes / 2, stage,
+                          unit.split_tokens ? GroupKind::kTp : GroupKind::kCp);
   const double once = unit.dispatch_bytes > 0 ? ExpertShare(unit, stage) : 1;
   of.dispatch =
       Collective(CollectiveKind::kAllToAll, once * unit.dispatch_bytes, stage, GroupKind::kEp);
@@ -393,10 +453,20 @@ void PlanPricer::AskForGathers(const Unit& unit, std::size_t stage, UnitCommunic
       Collective(CollectiveKind::kAllGather, experts * each, stage, GroupKind::kExpertDp);
 }
 
-void PlanPricer::AskForReductions(double dense, double experts, std::size_t module,
-                                  std::size_t stage, UnitCommunication* of) {
+void PlanPricer::AskForReductions(const Bucket& bucket, std::size_t stage, UnitCommunication* of) {
   if (!Training()) return;
-  if (const GradientCompression& c = s_.plan.modules[module].compression; c.Any()) {
+  const double dense = bucket.dense, experts = bucket.experts;
+  // GPUs that share a module's tokens or images hold the same weights and each its own's gradient.
+  // Behind the data-parallel reduction they add up what it left them: all, or their shard.
+  const StageLayout layout = LayoutOf(s_.plan, stage);
+  double left = bucket.split;
+  if (s_.plan.sharding == Sharding::kHsdp)
+    left /= layout.shard;
+  else if (s_.plan.sharding != Sharding::kDdp)
+    left /= layout.cp * layout.dp;
+  of->reduce_tokens = Collective(CollectiveKind::kAllReduce,
+                                 left * s_.stack->gradient_exchange_bytes, stage, GroupKind::kTp);
+  if (const GradientCompression& c = s_.plan.modules[bucket.module].compression; c.Sparse()) {
     // nccl-tests' size of an all-gather is what comes together.
     const auto gather = [&](double entries, GroupKind groups) {
       return Collective(

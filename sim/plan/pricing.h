@@ -40,6 +40,14 @@ struct UnitCommunication {
   // Data parallelism: of parameters before they are used, of gradients after they are made.
   CommId gather = kNoComm, gather_experts = kNoComm;
   CommId reduce = kNoComm, reduce_replicas = kNoComm, reduce_experts = kNoComm;
+  CommId reduce_tokens = kNoComm;  // and among GPUs that share a module's tokens
+};
+
+// Parameters whose gradients are reduced together. `split`: of the dense ones, those of modules whose
+// tokens or images a tensor-parallel group shares. `module`: whose bucket it is, where modules keep theirs apart.
+struct Bucket {
+  double dense = 0, split = 0, experts = 0;
+  std::size_t module = 0;
 };
 
 // Prices every communication of a plan once, on the GPUs that take part in it. First everything is
@@ -58,10 +66,8 @@ class PlanPricer {
   double ExpertShare(const Unit& unit, std::size_t stage) const;
   // The gathers of one unit's parameters.
   void AskForGathers(const Unit& unit, std::size_t stage, UnitCommunication* of);
-  // The reductions of one bucket of gradients of a module: parameters whose gradients are reduced
-  // together.
-  void AskForReductions(double dense, double experts, std::size_t module, std::size_t stage,
-                        UnitCommunication* of);
+  // The reductions of one bucket of gradients.
+  void AskForReductions(const Bucket& bucket, std::size_t stage, UnitCommunication* of);
   // One collective in nccl-tests' size convention, over the stage's groups of that kind; kNoComm
   // for groups of one and for no bytes.
   CommId Collective(CollectiveKind kind, double bytes, std::size_t stage, GroupKind groups);
@@ -105,6 +111,8 @@ class PlanPricer {
   CollectiveOptions Options(GroupKind groups) const;
   CollectiveOptions OptionsFor(const Asked& asked) const;
   // Of all `groups` at once: the slowest's, or each one's.
+  // How many pieces of the expert buffer an all-to-all passes in; 1: at once.
+  double Pieces(const Asked& asked) const;
   CollectiveCost Cost(const Asked& asked, const std::vector<RankGroup>& groups) const;
   std::vector<CollectiveCost> Costs(const Asked& asked, const std::vector<RankGroup>& groups) const;
   Fabric WholeFabric() const;

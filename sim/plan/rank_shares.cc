@@ -27,7 +27,7 @@ double RepeatsOf(const Scenario& s, const Unit& unit, std::size_t stage) {
   if (unit.module + 1 == s.model->modules.size()) return cut ? 1 : layout.tp;
   const ModulePlan& part = s.plan.modules[unit.module];
   if (part.placement == Placement::kColocatedDp) return 1;
-  return static_cast<double>(layout.tp) * layout.cp / (cut ? part.tp : 1);
+  return static_cast<double>(layout.tp) * layout.cp / (cut || unit.split_tokens ? part.tp : 1);
 }
 
 // "vision, connector, backbone layers 0-15"
@@ -155,8 +155,9 @@ RankClass MakeRankClass(const Scenario& s, const StageUnits& st, std::size_t num
       const double times = share_of_batch * unit.pieces / unit.every;
       const double tp_after = seconds_for(of.tp_after);
       const double half = seconds_for(of.tp_before) + tp_after;
-      const double tp_pass = half * ((unit.tp_collectives ? 1 : 0) +
-                                     (unit.has_second && unit.tp_collectives_second ? 1 : 0));
+      double tp_pass = half * ((unit.tp_collectives ? 1 : 0) +
+                               (unit.has_second && unit.tp_collectives_second ? 1 : 0));
+      if (unit.split_tokens) tp_pass += 2 * seconds_for(of.ulysses);
       const KernelCost forward = unit.Forward();
       share.forward_s += forward.Seconds() * times;
       share.forward_flops += forward.flops * times;
@@ -187,7 +188,8 @@ RankClass MakeRankClass(const Scenario& s, const StageUnits& st, std::size_t num
       const bool once = fsdp && plan.StageCount() > 1;  // emit.h, ReducesOnce
       const bool every = plan.sharding == Sharding::kZero2 || plan.reduce_every_micro_batch;
       const double reduced = (fsdp && !once) || every ? passes : 1;
-      for (const CommId comm : {of.reduce, of.reduce_replicas, of.reduce_experts}) {
+      for (const CommId comm :
+           {of.reduce, of.reduce_replicas, of.reduce_tokens, of.reduce_experts}) {
         share.gradient_bytes += bytes_of(comm) * reduced;
         share.gradient_s += seconds_for(comm) * reduced;
       }
@@ -208,7 +210,7 @@ RankClass MakeRankClass(const Scenario& s, const StageUnits& st, std::size_t num
       for (const CommId comm : {said.units[i].reduce, said.units[i].reduce_experts}) {
         if (comm == kNoComm) continue;
         const auto ranks = static_cast<int>(GroupSize(plan, number, pricer.Groups(comm)));
-        const double entries = pricer.Bytes(comm) / ranks / PayloadBytes(compression, 1);
+        const double entries = EntriesOf(compression, pricer.Bytes(comm), ranks, *s.stack);
         sparse_traffic +=
             SelectionTraffic(compression, entries) + MergeTraffic(compression, entries, ranks);
       }

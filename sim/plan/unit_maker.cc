@@ -216,6 +216,7 @@ Unit UnitMaker::Base(const Share& share, const char* name) {
   unit.name = name;
   unit.backward = share.backward;
   unit.trained = share.trained;
+  unit.split_tokens = share.split_tokens;
   unit.every = share.every;
   unit.pieces = share.pieces;
   return unit;
@@ -269,7 +270,7 @@ Unit UnitMaker::LayerUnit(const Share& share, const Layer& layer,
   shape.tp = share.tp;
   shape.sequence_parallel = share.sequence_parallel;
   shape.cp = share.cp;
-  shape.cp_kind = plan_.cp_kind;
+  shape.cp_kind = share.cp_kind;
   shape.batches = share.batches;
   shape.kv_source_tokens = share.kv_source_tokens;
   shape.recompute = recompute;
@@ -321,7 +322,7 @@ void UnitMaker::AddContextBytes(const Layer& layer, const Share& share, double t
   const double kv_heads = std::max(a.kv_heads / share.tp, 1.0);
   const double qk = a.head_dim + (a.kind == AttentionKind::kLatent ? a.rope_head_dim : 0);
   const double value = a.value_head_dim > 0 ? a.value_head_dim : a.head_dim;
-  if (plan_.cp_kind == ContextParallelKind::kRing) {
+  if (share.cp_kind == ContextParallelKind::kRing) {
     unit->ring_bytes = kValueBytes * tokens * kv_heads * (qk + value);
   } else {
     unit->ulysses_bytes =

@@ -11,7 +11,9 @@ struct Share {
   const Module* module = nullptr;
   std::size_t index = 0;
   double tp = 1;
-  double cp = 1;
+  double cp = 1;  // GPUs that share each sequence: of a module whose tokens are split, its tp
+  ContextParallelKind cp_kind = ContextParallelKind::kRing;
+  bool split_tokens = false;  // they are its tensor-parallel group (SplitAxis::kTokens)
   bool sequence_parallel = false;
   double samples = 1;  // of the micro-batch that this GPU works on
   std::vector<SequenceBatch> batches;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include "sim/plan/balanced_cut.h"
+#include "sim/plan/rank_groups.h"
+#include "sim/plan/split.h"
 #include "sim/plan/unit_maker.h"
 
 namespace aurum {
@@ -22,6 +24,13 @@ Share ShareOf(const Scenario& s, std::size_t i, const std::vector<bool>& backwar
   share.index = i;
   share.tp = plan.tp;
   share.cp = share.backbone ? s.plan.cp : 1;
+  share.cp_kind = s.plan.cp_kind;
+  if (SplitsTokens(plan)) {
+    share.split_tokens = true;
+    share.cp = plan.tp;
+    share.cp_kind = ContextParallelKind::kUlysses;
+    share.tp = 1;
+  }
   share.sequence_parallel = share.backbone && s.plan.sequence_parallel;
   const std::int64_t own = share.backbone ? s.plan.micro_batch_size : s.plan.EncoderMicroBatch(i);
   if (own > s.plan.micro_batch_size)
@@ -57,39 +66,6 @@ Share ShareOf(const Scenario& s, std::size_t i, const std::vector<bool>& backwar
 
 // Layers of every module, by position in the model: [module][position].
 using Split = std::vector<std::vector<int>>;
-
-// Cuts `weights` into `parts` runs so that the heaviest is least: dynamic programming over prefixes
-// (the linear partition problem), ties to the earliest cut. O(parts · n²).
-std::vector<int> BalancedCut(const std::vector<double>& weights, int parts) {
-  const auto n = static_cast<int>(weights.size());
-  std::vector<double> prefix(weights.size() + 1, 0);
-  for (std::size_t i = 0; i < weights.size(); ++i) prefix[i + 1] = prefix[i] + weights[i];
-  const double far = std::numeric_limits<double>::infinity();
-  std::vector<std::vector<double>> best(static_cast<std::size_t>(parts) + 1,
-                                        std::vector<double>(weights.size() + 1, far));
-  std::vector<std::vector<int>> from(best.size(), std::vector<int>(weights.size() + 1, 0));
-  best[0][0] = 0;
-  const auto at = [](int i) { return static_cast<std::size_t>(i); };
-  for (int k = 1; k <= parts; ++k) {
-    for (int end = 0; end <= n; ++end) {
-      for (int begin = 0; begin <= end; ++begin) {
-        const double heaviest =
-            std::max(best[at(k - 1)][at(begin)], prefix[at(end)] - prefix[at(begin)]);
-        if (heaviest < best[at(k)][at(end)] * (1 - 1e-12)) {
-          best[at(k)][at(end)] = heaviest;
-          from[at(k)][at(end)] = begin;
-        }
-      }
-    }
-  }
-  std::vector<int> counts(at(parts));
-  for (int k = parts, end = n; k > 0; --k) {
-    const int begin = from[at(k)][at(end)];
-    counts[at(k - 1)] = end - begin;
-    end = begin;
-  }
-  return counts;
-}
 
 bool IsBalanced(const ModulePlan& part) { return part.placement == Placement::kBalanced; }
 
@@ -233,14 +209,19 @@ class StageMaker {
       if (layers > 0) make_.AddLayers(share, next, next + layers - 1, &chunk.units);
       next += layers;
       const bool end = k + 1 == part.pp;
+      const StageLayout next_stage = LayoutOf(plan_, stages->size() + 1);
+      // What ranks of the next stage each take of tokens that nobody holds whole: their even share.
+      const auto handed = [&](std::size_t j) {
+        return OutputBytes(j) / (SplitsTokens(plan_.modules[j]) ? next_stage.PerReplica() : 1);
+      };
       if (end) make_.AddOutput(share, &chunk.units);
       chunk.fusion = chunk.units.size();
       for (std::size_t j = 0; j < i; ++j) {
-        if (plan_.modules[j].placement == Placement::kOwnRanks) chunk.sent_bytes += OutputBytes(j);
+        if (plan_.modules[j].placement == Placement::kOwnRanks) chunk.sent_bytes += handed(j);
       }
-      const double inside = kValueBytes * TotalTokens(share.batches) * share.module->hidden /
-                            share.every * share.pieces;
-      chunk.sent_bytes += end ? OutputBytes(i) : inside;
+      const double inside = kValueBytes * TotalTokens(share.batches) / share.cp *
+                            share.module->hidden / share.every * share.pieces;
+      chunk.sent_bytes += end ? handed(i) : inside;
       StageUnits stage;
       stage.chunks.push_back(std::move(chunk));
       stages->push_back(std::move(stage));

@@ -37,6 +37,7 @@ struct Unit {
   double dispatch_bytes = 0, combine_bytes = 0;  // of a mixture, per GPU
   double feature_bytes = 0;    // of a contrastive loss: features of all replicas, gathered
   double expert_tp_bytes = 0;  // gathered and reduced inside of an expert's tensor-parallel group
+  bool split_tokens = false;   // a tensor-parallel group shares its tokens and holds all weights
   bool backward = false;       // gradients flow through it
   bool trained = false;        // its weights get gradients
   UnitParameters parameters;

@@ -4,25 +4,19 @@
 #include <chrono>
 #include <cmath>
 
-#include "sim/core/hash.h"
 #include "sim/core/units.h"
 #include "sim/plan/pools.h"
 #include "sim/plan/uneven.h"
 #include "sim/plan/waves.h"
+#include "sim/study/busy_split.h"
 #include "sim/study/data_report.h"
+#include "sim/study/run_id.h"
 
 namespace aurum {
 namespace {
 
 // Wall time is told as an upper bound in steps of 0.1 s: equal inputs then give equal bytes.
 double CoarseWall(double seconds) { return std::ceil(std::max(seconds, 1e-9) * 10) / 10; }
-
-std::string RunId(const Evaluation& e, const std::string& tool_version) {
-  std::string text = tool_version + "\n" + e.outcome.signature + "\n" + e.scenario.name;
-  for (const Scenario::Input& input : e.scenario.inputs)
-    text += "\n" + input.role + " " + input.name + " " + input.hash;
-  return HashText(text).Hex();
-}
 
 Json Header(const std::string& schema, const Evaluation& e, const std::string& tool_version) {
   Json out = Json::Object();
@@ -55,8 +49,10 @@ Json TermJson(const GoldenTerm& term) {
   out.Set("g_bytes", term.gradient_bytes);
   out.Set("c_bytes_per_s", term.gradient_bytes_per_s);
   out.Set("f_over_b_s", term.f_over_b_s);
+  out.Set("forward_only_over_b_s", term.forward_over_b_s);
   out.Set("g_over_c_s", term.g_over_c_s);
   out.Set("comm_s", term.comm_s);
+  out.Set("bubble_s", term.bubble_s);
   return out;
 }
 
@@ -76,11 +72,26 @@ Json GoldenJson(const Evaluation& e, const GoldenWeights& weights) {
             GoldenSeconds(golden, combine, weights.alpha, weights.beta));
   }
   out.Set("by_combine", std::move(all));
+  Json forward = Json::Object();
+  for (const Combine combine : {Combine::kMax, Combine::kSum, Combine::kCriticalPath}) {
+    forward.Set(CombineName(combine) + "_s", GoldenSeconds(golden, combine, weights.alpha,
+                                                           weights.beta, FlopsReading::kForward));
+  }
+  out.Set("forward_only", std::move(forward));
   Json terms = Json::Array();
   for (const GoldenTerm& term : golden.terms) terms.Append(TermJson(term));
   out.Set("terms", std::move(terms));
   out.Set("critical_path", TermJson(golden.path));
   out.Set("p_align_s", golden.p_align_s);
+  out.Set("p_align_wait_s", golden.align_wait_s);
+  out.Set("p_align_move_s", golden.align_move_s);
+  if (!golden.bubble.rule.empty()) {
+    Json bubble = Json::Object();
+    bubble.Set("seconds", golden.bubble.seconds);
+    bubble.Set("rule", golden.bubble.rule);
+    bubble.Set("closed_form", golden.bubble.closed);
+    out.Set("bubble", std::move(bubble));
+  }
   out.Set("not_in_formula_s", golden.not_in_formula_s);
   return out;
 }
@@ -94,6 +105,57 @@ Json TimeJson(const TimeBreakdown& time) {
   out.Set("alignment_wait_s", time.alignment_wait_s);
   out.Set("data_wait_s", time.data_wait_s);
   out.Set("optimizer_s", time.optimizer_s);
+  return out;
+}
+
+Json AlignmentJson(const Evaluation& e) {
+  const AlignmentReport& a = e.alignment;
+  Json out = Json::Object();
+  out.Set("mar", e.AlignRatio());
+  out.Set("imposed", e.program.alignment.imposed);
+  out.Set("measured_mar", a.ratio);
+  out.Set("penalty_s", e.Time().alignment_wait_s);
+  out.Set("cross_modal_tokens_per_sample", e.scenario.sample.cross_modal_tokens);
+  if (!a.any) return out;
+  Json per = Json::Object();
+  per.Set("mean_s", a.mean_s);
+  per.Set("worst_s", a.worst_s);
+  per.Set("worst", a.worst);
+  out.Set("per_micro_batch", std::move(per));
+  Json modules = Json::Array();
+  for (const AlignmentOf& m : a.modules) {
+    Json entry = Json::Object();
+    entry.Set("module", e.scenario.model->modules[static_cast<std::size_t>(m.module)].name);
+    entry.Set("tokens_per_step", m.tokens);
+    entry.Set("aligned_share", m.tokens > 0 ? m.aligned / m.tokens : 1);
+    entry.Set("elsewhere_share", m.tokens > 0 ? m.elsewhere / m.tokens : 0);
+    entry.Set("late_share", m.tokens > 0 ? m.late / m.tokens : 0);
+    entry.Set("wait_mean_s", m.wait_mean_s);
+    entry.Set("wait_worst_s", m.wait_worst_s);
+    entry.Set("move_mean_s", m.move_mean_s);
+    entry.Set("move_worst_s", m.move_worst_s);
+    modules.Append(std::move(entry));
+  }
+  out.Set("modules", std::move(modules));
+  return out;
+}
+
+std::string RankName(const Program& program, int index);
+
+// What GPUs do, by class of ranks.
+Json BusyJson(const Evaluation& e) {
+  Json out = Json::Array();
+  const std::vector<BusySplit> split = SplitBusyTime(e);
+  for (std::size_t c = 0; c < split.size(); ++c) {
+    Json entry = Json::Object();
+    entry.Set("rank_class", RankName(e.program, static_cast<int>(c)));
+    entry.Set("compute_bound_s", split[c].compute_bound_s);
+    entry.Set("memory_bound_s", split[c].memory_bound_s);
+    entry.Set("communication_s", split[c].communication_s);
+    entry.Set("idle_s", split[c].idle_s);
+    entry.Set("utilisation", split[c].Utilisation());
+    out.Append(std::move(entry));
+  }
   return out;
 }
 
@@ -222,7 +284,10 @@ Evaluation Evaluate(Scenario scenario, Level level, Fold fold, double epsilon) {
   }
   e.memory = e.data ? MemoryOfHeaviest(e, options, level)
                     : MeasureMemory(e.scenario, e.program, e.outcome);
+  e.alignment = MeasureAlignment(e.program, e.outcome.schedule);
   e.golden = GoldenTerms(e.scenario, e.program);
+  e.sync = MeasureGradientSync(e.scenario, e.program, e.outcome.schedule);
+  e.sync.exposed_s = e.Time().dp_reduce_s + e.Time().dp_gather_s;
   e.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return e;
 }
@@ -248,11 +313,7 @@ double ModelFlopsPerGpu(const Evaluation& e) {
     total += flops * c.count;
     gpus += c.count;
   }
-  // Prefill is per micro-batch; decoding was summed over them.
-  const double rounds = e.scenario.workload.task == Task::kGenerate
-                            ? 1
-                            : static_cast<double>(e.program.micro_batches);
-  return total * rounds / gpus;
+  return total * static_cast<double>(e.program.micro_batches) / gpus;
 }
 
 double ModelFlopsUtilisation(const Evaluation& e) {
@@ -386,14 +447,21 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
   bubbles.Set("pp_cooldown_s", t.pp_cooldown_s);
   bubbles.Set("pp_other_s", t.pp_other_s);
   out.Set("idle", std::move(bubbles));
+  if (e.sync.collectives > 0) {
+    Json sync = Json::Object();
+    sync.Set("collectives", static_cast<std::int64_t>(e.sync.collectives));
+    sync.Set("bytes", e.sync.bytes);
+    sync.Set("window_s", e.sync.window_s);
+    sync.Set("busy_s", e.sync.busy_s);
+    sync.Set("exposed_s", e.sync.exposed_s);
+    sync.Set("utilisation", e.sync.Utilisation());
+    sync.Set("utilisation_while_busy", e.sync.UtilisationWhileBusy());
+    out.Set("gradient_sync", std::move(sync));
+  }
   out.Set("compute_slowed_by_communication_s", t.slowed_s);
+  out.Set("busy", BusyJson(e));
   out.Set("time_rank", RankName(e.program, e.outcome.busiest_class));
-  Json alignment = Json::Object();
-  alignment.Set("mar", e.program.alignment.ratio);
-  alignment.Set("imposed", e.program.alignment.imposed);
-  alignment.Set("penalty_s", t.alignment_wait_s);
-  alignment.Set("cross_modal_tokens_per_sample", s.sample.cross_modal_tokens);
-  out.Set("alignment", std::move(alignment));
+  out.Set("alignment", AlignmentJson(e));
   out.Set("formula", GoldenJson(e, weights));
   Json tokens = Json::Object();
   tokens.Set("backbone_tokens_per_sample", s.sample.backbone_tokens);
@@ -467,6 +535,10 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
     varied.Set("p99_s", e.varied->Quantile(0.99));
     varied.Set("min_s", e.varied->step_s.front());
     varied.Set("max_s", e.varied->step_s.back());
+    if (e.sync.collectives > 0) {
+      varied.Set("gradient_sync_p50_s", e.varied->SyncQuantile(0.5));
+      varied.Set("gradient_sync_p99_s", e.varied->SyncQuantile(0.99));
+    }
     out.Set("variation", std::move(varied));
   }
   if (e.goodput) {

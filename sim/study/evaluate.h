@@ -6,11 +6,13 @@
 
 #include "sim/formula/golden.h"
 #include "sim/memory/memory.h"
+#include "sim/plan/alignment.h"
 #include "sim/plan/lower.h"
 #include "sim/plan/scenario.h"
 #include "sim/plan/simulate.h"
 #include "sim/study/data_steps.h"
 #include "sim/study/fold_check.h"
+#include "sim/study/gradient_sync.h"
 #include "sim/study/loader_stall.h"
 #include "sim/study/variation.h"
 
@@ -26,7 +28,9 @@ struct Evaluation {
   Program program;
   Outcome outcome;
   MemoryReport memory;
+  AlignmentReport alignment;  // measured
   Golden golden;
+  GradientSync sync;
   std::optional<FoldCheck> fold_check;  // of Fold::kVerify
   std::optional<DataSteps> data;        // where samples differ
   std::optional<VariedSteps> varied;    // where the scenario says what varies
@@ -39,6 +43,10 @@ struct Evaluation {
     return outcome.time[static_cast<std::size_t>(outcome.busiest_class)];
   }
   double StepSeconds() const { return outcome.StepSeconds(); }
+  // MAR: imposed by the scenario, else measured.
+  double AlignRatio() const {
+    return program.alignment.imposed ? program.alignment.ratio : alignment.ratio;
+  }
 };
 
 // E0354 a fault that begins during the step at the analytic level; E0355 a transfer that a fault

@@ -36,7 +36,7 @@ std::vector<Figure> FiguresOf(const Evaluation& e) {
   add("dp_reduce_s", t.dp_reduce_s);
   add("dp_gather_s", t.dp_gather_s);
   figures.push_back({"limit", LimitName(WhatLimits(t))});
-  add("mar", e.program.alignment.ratio);
+  add("mar", e.AlignRatio());
   add("gflop_per_token", e.program.own_flops_per_token * e.program.flops_scale / kGiga);
   add("gflop_per_useful_token", FlopsPerUsefulToken(e) / kGiga);
   add("padding_share", PaddingShare(e));
@@ -57,6 +57,7 @@ std::vector<Figure> FiguresOf(const Evaluation& e) {
   add("path_f_over_b_s", golden.path.f_over_b_s);
   add("path_g_over_c_s", golden.path.g_over_c_s);
   add("path_comm_s", golden.path.comm_s);
+  add("path_bubble_s", golden.path.bubble_s);
   if (e.varied) {
     add("variation_mean_s", e.varied->mean_s);
     add("variation_p50_s", e.varied->Quantile(0.5));
@@ -74,6 +75,7 @@ std::vector<Figure> FiguresOf(const Evaluation& e) {
     add("f_over_b_s." + term.module, term.f_over_b_s);
     add("g_over_c_s." + term.module, term.g_over_c_s);
     add("comm_s." + term.module, term.comm_s);
+    add("bubble_s." + term.module, term.bubble_s);
   }
   return figures;
 }

@@ -9,7 +9,7 @@
 namespace aurum {
 
 // The figures of one evaluation that a study stores, one column each; the unit is in the name. Figures of one module k are
-// "f_over_b_s.K", "g_over_c_s.K" and "comm_s.K".
+// "f_over_b_s.K", "g_over_c_s.K", "comm_s.K" and "bubble_s.K".
 std::vector<Figure> FiguresOf(const Evaluation& evaluation);
 
 }  // namespace aurum

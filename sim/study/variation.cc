@@ -8,6 +8,7 @@
 #include "sim/core/diagnostic.h"
 #include "sim/core/random.h"
 #include "sim/plan/lower.h"
+#include "sim/study/gradient_sync.h"
 
 namespace aurum {
 namespace {
@@ -28,11 +29,18 @@ class Jitter {
 
 }  // namespace
 
-double VariedSteps::Quantile(double share) const {
-  assert(!step_s.empty() && share > 0 && share <= 1);
-  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(step_s.size())));
-  return step_s[std::max<std::size_t>(rank, 1) - 1];
+namespace {
+
+double QuantileOf(const std::vector<double>& ascending, double share) {
+  assert(!ascending.empty() && share > 0 && share <= 1);
+  const double place = std::ceil(share * static_cast<double>(ascending.size()));
+  return ascending[std::max<std::size_t>(static_cast<std::size_t>(place), 1) - 1];
 }
+
+}  // namespace
+
+double VariedSteps::Quantile(double share) const { return QuantileOf(step_s, share); }
+double VariedSteps::SyncQuantile(double share) const { return QuantileOf(sync_s, share); }
 
 VariedSteps DrawSteps(const Scenario& scenario, Level level) {
   LowerOptions options;
@@ -67,11 +75,14 @@ VariedSteps DrawSteps(const Scenario& scenario, Level level) {
       const Time varied = TimeFromSeconds(Seconds(durations[op]) * factor);
       graph.SetDuration(op, std::max(varied, graph.latency(op)));
     }
-    const Time makespan = SimulateSchedule(program, level).makespan;
+    const Schedule schedule = SimulateSchedule(program, level);
+    const Time makespan = schedule.makespan;
+    steps.sync_s.push_back(MeasureGradientSync(scenario, program, schedule).window_s);
     steps.step_s.push_back(Seconds(makespan));
     steps.mean_s += Seconds(makespan) / scenario.variation.seeds;
   }
   std::sort(steps.step_s.begin(), steps.step_s.end());
+  std::sort(steps.sync_s.begin(), steps.sync_s.end());
   return steps;
 }
 

@@ -36,6 +36,21 @@ TEST_CASE("a verdict follows from the claimed figure, its tolerance and the numb
   CHECK(verdict(R"("claimed": -4, "tolerance": 0.2, "given": {"whole": 9})") == Verdict::kRefuted);
 }
 
+TEST_CASE("every computation has a claim, and every claim a scenario that is there") {
+  const Computations known = AllComputations();
+  std::map<std::string, int> claimed;
+  for (const Claim& claim : AllClaims(".", known)) {
+    ++claimed[claim.id];
+    CAPTURE(claim.id);
+    CHECK(claim.text.size() > 10);
+    if (!claim.scenario.empty()) CHECK(std::ifstream(claim.scenario).good());
+  }
+  for (const auto& [id, computation] : known) {
+    CAPTURE(id);
+    CHECK(claimed[id] == 1);
+  }
+}
+
 TEST_CASE("claims that cannot be computed are refused, with their place") {
   AuditContext context(".");
   const auto code = [&](const std::string& inside) {

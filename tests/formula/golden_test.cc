@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/support/scenario.h"
+#include "tests/plan/space.h"
 
 namespace aurum {
 namespace {
@@ -13,6 +13,20 @@ TEST_CASE("on one GPU the sum of F/B, optimizer and host is the simulated step")
         doctest::Approx(e.StepSeconds()).epsilon(1e-9));
   CHECK(GoldenSeconds(e.golden, Combine::kCriticalPath, 1, 1) ==
         doctest::Approx(GoldenSeconds(e.golden, Combine::kSum, 1, 1)).epsilon(1e-12));
+}
+
+TEST_CASE("a share is of one micro-batch, in generation too") {
+  const auto generate = [](int micro_batch) {
+    return EvaluateDocument(
+        Shipped("llama-2-7b-1x4090",
+                {"workload.task=generate", "workload.new_tokens=16", "workload.global_batch_size=4",
+                 "plan.micro_batch_size=" + std::to_string(micro_batch)}));
+  };
+  const Evaluation pieces = generate(1);
+  REQUIRE(pieces.program.micro_batches == 4);
+  CHECK(GoldenSeconds(pieces.golden, Combine::kSum, 1, 1) + pieces.golden.not_in_formula_s ==
+        doctest::Approx(pieces.StepSeconds()).epsilon(1e-9));
+  CHECK(ModelFlopsPerGpu(pieces) == doctest::Approx(ModelFlopsPerGpu(generate(4))).epsilon(1e-9));
 }
 
 TEST_CASE("terms are quotients of their own parts") {
@@ -71,6 +85,79 @@ TEST_CASE("the bubble is part of the backbone's communication: p - 1 rounds") {
   CHECK(e.golden.terms[0].comm_s > 7 * round);
   CHECK(GoldenSeconds(e.golden, Combine::kCriticalPath, 1, 1) ==
         doctest::Approx(e.StepSeconds()).epsilon(0.05));
+}
+
+// 96 even layers over four stages, on a network that costs nothing.
+Evaluation Pipelined(const std::string& schedule, int vpp) {
+  return EvaluateDocument(
+      Document(kLayers96, "8xh100-hgx",
+               {"workload.global_batch_size=16", "workload.text_tokens=2048", "plan.sharding=ddp",
+                "plan.schedule=" + schedule, "what_if.comm_bw_gb_per_s=1000000",
+                "plan.backbone={\"tp\": 1, \"pp\": 4, \"vpp\": " + std::to_string(vpp) + "}"}));
+}
+
+TEST_CASE("bubbles by schedule: the path with its bubble is the simulated step") {
+  struct Kind {
+    const char* schedule;
+    int vpp;
+    bool closed;
+  };
+  double plain = 0;
+  for (const Kind& kind :
+       {Kind{"1f1b", 1, true}, Kind{"gpipe", 1, true}, Kind{"interleaved", 4, true},
+        Kind{"zb-h1", 1, true}, Kind{"zb-v", 2, false}, Kind{"dualpipe", 2, false}}) {
+    CAPTURE(kind.schedule);
+    const Evaluation e = Pipelined(kind.schedule, kind.vpp);
+    const Golden& g = e.golden;
+    CHECK(g.bubble.closed == kind.closed);
+    const double path = GoldenSeconds(g, Combine::kCriticalPath, 1, 1) + g.not_in_formula_s;
+    MESSAGE(kind.schedule, ": bubble ", g.bubble.seconds, " s, path ", path, " s of ",
+            e.StepSeconds(), " s");
+    CHECK(path == doctest::Approx(e.StepSeconds()).epsilon(0.06));
+    if (plain == 0) plain = g.bubble.seconds;
+    if (kind.vpp == 4) CHECK(g.bubble.seconds == doctest::Approx(plain / 4).epsilon(0.1));
+    if (kind.schedule == std::string("zb-h1")) CHECK(g.bubble.seconds < 0.7 * plain);
+    if (!kind.closed) CHECK(g.bubble.seconds < 0.7 * plain);
+  }
+}
+
+TEST_CASE("forward alone: the article's F, at the same rate") {
+  const Evaluation e = EvaluateDocument(Shipped("llava-1.6-7b-finetune-8xa100"));
+  for (const GoldenTerm& t : e.golden.terms) {
+    CHECK(t.forward_over_b_s ==
+          doctest::Approx(t.f_over_b_s * t.forward_flops / t.flops).epsilon(1e-12));
+  }
+  for (const Combine combine : {Combine::kMax, Combine::kSum, Combine::kCriticalPath}) {
+    const double train = GoldenSeconds(e.golden, combine, 0, 0);
+    const double forward = GoldenSeconds(e.golden, combine, 0, 0, FlopsReading::kForward);
+    CHECK(forward < train);
+    CHECK(forward > train / 4);
+  }
+}
+
+TEST_CASE("context and expert parallelism are part of Comm") {
+  const Evaluation one = EvaluateDocument(Shipped("loop-ep"));
+  CHECK(one.golden.terms.back().comm_s > 0);
+  double said = 0;
+  for (OpId op = 0; op < one.program.info.size(); ++op) {
+    const OpInfo& info = one.program.info[op];
+    if (info.kind == OpKind::kExpertCollective && info.rank_class == 0)
+      said += Seconds(one.program.graph.duration(op));
+  }
+  CHECK(said > 0);
+  CHECK(one.golden.terms.back().comm_s >= said * (1 - 1e-9));
+}
+
+TEST_CASE("P_align: what the first micro-batch waits, and what all of them move") {
+  const Evaluation none = EvaluateDocument(Shipped("llava-1.6-7b-finetune-8xa100"));
+  CHECK(none.golden.p_align_s == 0);
+  const Evaluation moved =
+      EvaluateDocument(Shipped("llava-1.6-7b-finetune-8xa100", {"what_if.align_ratio=0"}));
+  CHECK(moved.golden.align_wait_s == 0);
+  CHECK(moved.golden.align_move_s ==
+        doctest::Approx(static_cast<double>(moved.scenario.plan.micro_batches) *
+                        moved.program.alignment.seconds_per_micro_batch)
+            .epsilon(1e-12));
 }
 
 }  // namespace

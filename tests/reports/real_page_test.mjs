@@ -57,6 +57,18 @@ if (!executablePath) {
       const cells = () => tab.locator("[role=gridcell]").allInnerTexts();
       // Where the network is slow, misaligned tokens cost what the map can show.
       await tab.getByRole("radio", { name: "llava-1.6-7b" }).check();
+      // Every way to combine the modalities has a map, weights and a sentence of its own.
+      const formulas = [];
+      await tab.getByRole("radio", { name: "formula error" }).check();
+      for (const name of ["maximum", "sum", "critical path"]) {
+        await tab.getByRole("radio", { name, exact: true }).check();
+        await tab.waitForTimeout(100);
+        formulas.push([await tab.locator(".formula small").innerText(), (await cells()).join()]);
+      }
+      expect(`${input}: three combines, three formulas and maps`, new Set(formulas.map((x) => x[0])).size === 3 && new Set(formulas.map((x) => x[1])).size === 3, formulas.map((x) => x[0]).join(" | "));
+      expect(`${input}: a sentence to take away, of the sweep and of the model`, (await tab.locator(".takeaway").count()) === 2 && (await tab.locator("table.combines tbody tr").count()) === 3, String(await tab.locator(".takeaway").count()));
+      await tab.getByRole("radio", { name: "maximum", exact: true }).check();
+      await tab.getByRole("radio", { name: "step time" }).check();
       await slider.first().press("End");
       const before = (await cells()).join("|");
       await slider.first().press("Home");

@@ -21,6 +21,7 @@ SHIPPED = {
     "profile": "calibrate/profiles/*.json",
     "stack": "calibrate/stacks/*.json",
     "traffic": "scenarios/traffic/*.json",
+    "series": "scenarios/series/*.json",
     "published-sources": "calibrate/published/sources.json",
 }
 # Shipped as well, but read by tests alone: the program has no reader that could disagree.
@@ -77,7 +78,7 @@ def main(arguments):
     files = [(kind, str(path)) for kind, pattern in (SHIPPED | TESTS_ONLY).items() for path in matches(pattern)]
     files += [tuple(argument.split("=", 1)) for argument in arguments]
     complaints = []
-    for kind in (*SHIPPED, *TESTS_ONLY, "result", "published", "run"):
+    for kind in (*SHIPPED, *TESTS_ONLY, "result", "published", "run", "step"):
         complaints += [f"{kind}.schema.json: {place} has no description" for place in described(validator(kind).schema)]
     for kind, pattern in (SHIPPED | TESTS_ONLY).items():
         if pathlib.Path(pattern.split("/*")[0]).is_dir() and not any(k == kind for k, _ in files):

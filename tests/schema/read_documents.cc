@@ -11,6 +11,7 @@
 #include "sim/core/json.h"
 #include "sim/cost/profile.h"
 #include "sim/cost/stack.h"
+#include "sim/monitor/series.h"
 #include "sim/plan/scenario.h"
 #include "sim/study/axis.h"
 #include "sim/study/phases.h"
@@ -36,6 +37,8 @@ int main() {
       {"profile", [](const aurum::JsonDocument& document) { aurum::ReadProfile(document); }},
       {"traffic",
        [&](const aurum::JsonDocument& document) { aurum::ReadTraffic(document, &cache); }},
+      {"series",
+       [&](const aurum::JsonDocument& document) { aurum::ReadSeries(document, ".", &cache); }},
       {"published-sources",
        [](const aurum::JsonDocument& document) { aurum::ReadPublishedSources(document); }},
       {"stack",

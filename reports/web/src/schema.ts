@@ -47,17 +47,23 @@ export interface SweepModel {
   limit: Field;                                           // index into `limits`
   reason: Field;                                          // index into `reasons`
   inside_share: number; median_gap: number; p90_gap: number;
+  sentence?: string;                                      // where the formula holds for this model on this cluster
+  combines?: Record<string, SweepVariant>;                // the other ways to combine the modalities, by name
 }
+/** What changes with the way the modalities are combined; `modalities` then name the one sum that is shown. */
+export type SweepVariant = Pick<SweepModel, "at_reference" | "modalities" | "formula_step_time_s" | "terms" | "beta_p_align_s" | "reason" | "inside_share" | "median_gap" | "p90_gap">;
 
 export interface Fit {
   alpha: number; alpha_low?: number; alpha_high?: number; beta: number; beta_low?: number; beta_high?: number;
   r2: number; points: number; combine: string;
+  inside_share?: number; fails_mostly?: string;           // over all models; the commonest reason outside of the tolerance
 }
 
 export interface Sweep {
   axes?: Axes; limits: string[];
   limit_rule?: string;                                    // how `limit` was decided, in a few words
   reasons: string[]; tolerance: number; fit?: Fit; models: SweepModel[];
+  fits?: Fit[]; sentence?: string;                        // every way to combine; what to take away
 }
 
 export interface PlanRow {

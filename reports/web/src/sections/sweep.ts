@@ -10,10 +10,20 @@ import { pointPanel, pointStatus } from "./point";
 import { limitShares, summaryTable } from "./summary";
 
 const FORMULA: Record<string, string> = { max: "max", sum: "Σ", critical_path: "path" };
+const NAMES: Record<string, string> = { max: "maximum", sum: "sum", critical_path: "critical path" };
 
 export function sweepSection(report: Report) {
   const sweep = report.sweep!;
-  let entry = sweep.models[0], grid = gridOf(sweep, entry), view: View = "time", point = { ...grid.home };
+  let entry = sweep.models[0], combine = sweep.fit?.combine ?? "max";
+  const own = combine, variants = new Map<string, SweepModel>();
+  // The entry as another way to combine the modalities sees it; one object each, as its grid is decoded once.
+  const variant = (e: SweepModel) => {
+    const other = e.combines?.[combine], key = `${e.id} ${combine}`;
+    if (!other) return e;
+    if (!variants.has(key)) variants.set(key, { ...e, ...other });
+    return variants.get(key)!;
+  };
+  let grid = gridOf(sweep, entry), view: View = "time", point = { ...grid.home };
   const names = [...new Set(sweep.models.map((m) => m.name))], clusters = [...new Set(sweep.models.map((m) => m.cluster))];
 
   const slider = h("input", { type: "range", id: "mar", min: 0, step: 1, oninput: () => { point.k = Number(slider.value); update(); } });
@@ -27,7 +37,7 @@ export function sweepSection(report: Report) {
 
   function choose(next: SweepModel) {
     entry = next;
-    grid = gridOf(sweep, entry);
+    grid = gridOf(sweep, variant(entry));
     point = { ...grid.home };
     check(byModel, entry.name, () => true);
     check(byCluster, entry.cluster, (c) => sweep.models.some((m) => m.name === entry.name && m.cluster === c));
@@ -64,10 +74,11 @@ export function sweepSection(report: Report) {
     sliderValue.textContent = ratio;
     map.show(grid, view, point);
     const here = at(grid, point), place = clusters.length > 1 ? `${entry.name} on ${entry.cluster}` : entry.name;
-    panel.replaceChildren(...pointPanel(sweep, `${place} at ${setting(grid.flops[point.i])} GFLOP/token, ${setting(grid.bw[point.j])} GB/s, AlignRatio ${ratio}`, entry.modalities, here));
+    panel.replaceChildren(...pointPanel(sweep, `${place} at ${setting(grid.flops[point.i])} GFLOP/token, ${setting(grid.bw[point.j])} GB/s, AlignRatio ${ratio}`, grid.entry.modalities, here));
     status.replaceChildren(...pointStatus(sweep, here));
     coverage.replaceChildren(limitShares(sweep, grid),
-      h("p", null, h("b", null, percent(entry.inside_share, 0)), ` of the ${count(grid.points)} points of ${place} lie within ±${percent(sweep.tolerance, 0)}; median gap ${percent(entry.median_gap)}, 90th percentile ${percent(entry.p90_gap)}. The model’s own cost is ${setting(entry.own_gflop_per_token)} GFLOP/token.`));
+      h("p", null, h("b", null, percent(grid.entry.inside_share, 0)), ` of the ${count(grid.points)} points of ${place} lie within ±${percent(sweep.tolerance, 0)}; median gap ${percent(grid.entry.median_gap)}, 90th percentile ${percent(grid.entry.p90_gap)}. The model’s own cost is ${setting(entry.own_gflop_per_token)} GFLOP/token.`),
+      ...(entry.sentence ? [h("p", { class: "takeaway" }, entry.sentence)] : []));
     sliceUnit.textContent = timeUnit(grid.high)[0] === "ms" ? "milliseconds" : "seconds";
     // The slices come when the slider rests: the heat map answers first.
     clearTimeout(later);
@@ -78,11 +89,24 @@ export function sweepSection(report: Report) {
   addEventListener("afterprint", map.repaint);
   choose(entry);
 
-  const fit = sweep.fit, bounds = (low?: number, high?: number) => (low === undefined || high === undefined ? "" : ` [${number(low)}–${number(high)}]`);
+  const fits = sweep.fits ?? (sweep.fit ? [sweep.fit] : []), bounds = (low?: number, high?: number) => (low === undefined || high === undefined ? "" : ` [${number(low)}–${number(high)}]`);
+  const formula = h("p", { class: "formula" });
+  function showFormula() {
+    const fit = fits.find((f) => f.combine === combine);
+    formula.replaceChildren(
+      h("span", null, `T = ${FORMULA[combine] ?? combine}`, h("sub", null, "k"), " [ F", h("sub", null, "k"), "/B", h("sub", null, "k"), " + G", h("sub", null, "k"), "/C", h("sub", null, "k"), " + α·Comm(k) ] + β·P", h("sub", null, "align")),
+      ...(fit ? [h("small", null, `fitted over ${count(fit.points)} points: α ${number(fit.alpha)}${bounds(fit.alpha_low, fit.alpha_high)}, β ${number(fit.beta)}${bounds(fit.beta_low, fit.beta_high)}, R² ${number(fit.r2, 4)}`)] : []));
+  }
+  showFormula();
+  const combines = h("table", { class: "combines" },
+    h("thead", null, h("tr", null, ...["combined as", "α", "β", "R²", `within ±${percent(sweep.tolerance, 0)}`, "fails mostly because"].map((x) => h("th", { scope: "col" }, x)))),
+    h("tbody", null, ...fits.map((f) => h("tr", null, h("th", { scope: "row" }, NAMES[f.combine] ?? f.combine), h("td", null, `${number(f.alpha)}${bounds(f.alpha_low, f.alpha_high)}`), h("td", null, `${number(f.beta)}${bounds(f.beta_low, f.beta_high)}`), h("td", null, number(f.r2, 4)),
+      h("td", null, f.inside_share === undefined ? "" : percent(f.inside_share, 0)), h("td", null, f.fails_mostly ?? "–")))));
   const explorer = h("div", { class: "explorer" },
     h("h3", null, "Explore the grid"),
     h("div", { class: "controls" },
       names.length > 1 && byModel, clusters.length > 1 && byCluster,
+      entry.combines && segmented("Formula", [own, ...Object.keys(entry.combines)].map((c) => [c, NAMES[c] ?? c]), combine, (c) => { combine = c; grid = gridOf(sweep, variant(entry)); showFormula(); update(); }),
       segmented("Show", [["time", "step time"], ["gap", "formula error"], ["limit", "what limits"]], view, (v) => { view = v as View; map.show(grid, view, point); }),
       h("label", { class: "slider", for: "mar" }, h("span", null, "AlignRatio"), slider, sliderValue)),
     h("div", { class: "split" },
@@ -91,8 +115,9 @@ export function sweepSection(report: Report) {
     figure([h("span", { class: "key solid" }), "simulation  ", h("span", { class: "key dashed" }), "formula. Step time in ", sliceUnit, " along each axis through the selected point (dot)."],
       h("div", { class: "thirds" }, ...slices.map((s) => (s.host.dataset.share = "3", s.host)))));
   return section("sweep", "Golden-formula sweep", report.findings.sweep,
-    h("p", { class: "formula" }, h("span", null, `T = ${FORMULA[fit?.combine ?? "max"] ?? fit!.combine}`, h("sub", null, "k"), " [ F", h("sub", null, "k"), "/B", h("sub", null, "k"), " + G", h("sub", null, "k"), "/C", h("sub", null, "k"), " + α·Comm(k) ] + β·P", h("sub", null, "align")),
-      fit && h("small", null, `fitted over ${count(fit.points)} points: α ${number(fit.alpha)}${bounds(fit.alpha_low, fit.alpha_high)}, β ${number(fit.beta)}${bounds(fit.beta_low, fit.beta_high)}, R² ${number(fit.r2, 4)}`)),
+    formula,
+    sweep.sentence && h("p", { class: "takeaway" }, sweep.sentence),
+    fits.length > 1 && h("div", { class: "table-scroll" }, combines),
     h("h3", null, "Each model at its own operating point"),
     summaryTable(sweep, (next) => { choose(next); explorer.scrollIntoView({ block: "start" }); }),
     explorer);
