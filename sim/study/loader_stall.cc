@@ -24,7 +24,8 @@ namespace aurum {
 // batches wait ready; and all nodes wait for the slowest, as gradients are reduced among all.
 //
 // Example: batches of 0.9 s on average and steps of 1 s never wait if they are even. With a coefficient
-// of variation of 0.5 and one slot, a step waits about 0.16 s on average; with eight, 0.03 s.
+// of variation of 0.5 and one slot, a step waits 0.13 s on average, the mean of max(1, load) less 1;
+// with two slots 0.04 s, with four 0.006 s.
 double EvenStall(double load_s, double step_s, int prefetch) {
   return prefetch == 0 ? load_s : std::max(0.0, load_s - step_s);
 }

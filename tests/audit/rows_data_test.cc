@@ -94,6 +94,10 @@ TEST_CASE("routing: the simulation sends k copies, and skew is not free") {
   CHECK(cut.recomputed.value == doctest::Approx(100 * (1 - 8.0 / 128)).epsilon(1e-6));
   CHECK(cut.verdict == Verdict::kHolds);
   CHECK(Line("A10.simulated_cut", [](Claim* c) { c->claimed = 75; }).verdict == Verdict::kRefuted);
+  const AuditLine once = Line("A10.deepep_simulated");
+  CHECK(once.recomputed.value > 1.5);
+  CHECK(Line("A10.deepep_simulated", [](Claim* c) { c->claimed = 10; }).verdict ==
+        Verdict::kRefuted);
   const AuditLine skew = Line("A10.skew");
   CHECK(skew.recomputed.value > 2);
   CHECK(skew.verdict == Verdict::kRefuted);

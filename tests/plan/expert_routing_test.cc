@@ -12,10 +12,11 @@
 namespace aurum {
 namespace {
 
+// Micro-batches that are large enough for kernels to take longer than their launches on the host.
 const std::string kPlan = R"({
   "schema": "aurum.scenario/1", "model": "qwen3-vl-30b-a3b", "cluster": "16xh100-ndr",
   "workload": {"global_batch_size": 64, "text_tokens": 1024, "images": [{"width": 1024, "height": 1024}]},
-  "plan": {"micro_batch_size": 1, "sharding": "zero1", "recompute": "full",
+  "plan": {"micro_batch_size": 4, "sharding": "zero1", "recompute": "full",
            "backbone": {"tp": 1, "pp": 1, "ep": 16}}})";
 
 Evaluation With(const std::vector<std::string>& changes) {
