@@ -371,8 +371,8 @@ int Main(int argc, char** argv) {
   common(audit);
 
   CLI::App* list =
-      app.add_subcommand("list", "names in the catalogue: models, clusters, profiles, stacks");
-  list->add_option("what", what, "models, clusters, profiles or stacks; all if left out");
+      app.add_subcommand("list", "names in the catalogue: models, clusters, profiles, stacks; rates by dtype");
+  list->add_option("what", what, "models, clusters, profiles or stacks, all if left out; dtypes: what each profile computes in");
   common(list);
 
   try {

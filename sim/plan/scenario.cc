@@ -4,10 +4,12 @@
 #include <cmath>
 #include <utility>
 
+#include "models/prune.h"
 #include "models/reader.h"
 #include "sim/core/hash.h"
 #include "sim/core/object_reader.h"
 #include "sim/plan/uneven.h"
+#include "sim/workload/changed_load.h"
 
 namespace aurum {
 
@@ -127,6 +129,20 @@ std::shared_ptr<const Stack> StackOfPlan(const Scenario& s, const ObjectReader& 
   return stack;
 }
 
+// The model becomes a changed copy; the inputs say how.
+PrunedModel Prune(const ObjectReader& reader, Scenario* s) {
+  PrunedModel pruned =
+      PruneModel(*s->model, reader, s->workload.task == Task::kTrain, &s->warnings);
+  if (pruned.any_tokens && s->workload.Uneven()) {
+    reader.Fail(654, "", "tokens are merged in samples that are all alike",
+                "say one sample with text_tokens and images, or remove keep_tokens");
+  }
+  if (pruned.told.empty()) return pruned;
+  s->model = std::make_shared<const Model>(pruned.model);
+  s->inputs.push_back({"prune", pruned.told, HashText(reader.value().Dump()).Hex()});
+  return pruned;
+}
+
 }  // namespace
 
 double StepBand(const Scenario& scenario) {
@@ -177,9 +193,15 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
   input("stack", stack, stack_entry.hash);
 
   scenario.workload = ReadWorkload(reader.Object("workload"), cache->samples());
+  std::optional<PrunedModel> pruned;
+  if (auto prune = reader.ObjectIf("prune")) pruned = Prune(*prune, &scenario);
   scenario.sample = AtKey(reader, "workload", [&] {
     return LoadOfSample(*scenario.model, scenario.workload, &scenario.warnings);
   });
+  if (pruned && pruned->any_tokens) {
+    AtKey(reader, "prune",
+          [&] { KeepMediaTokens(*scenario.model, pruned->modules, &scenario.sample); });
+  }
   if (auto what_if = reader.ObjectIf("what_if")) {
     WhatIf& w = scenario.what_if;
     if (what_if->Has("flops_gflop_per_token"))
@@ -238,6 +260,9 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
     scenario.plan = ReadPlan(reader.Object("plan"), *scenario.model, *scenario.cluster,
                              *scenario.profile, scenario.workload, &scenario.warnings);
     scenario.stack = StackOfPlan(scenario, reader.Object("plan"));
+    const Adapter& adapter = scenario.plan.adapter;
+    if (adapter.kind == AdapterKind::kPrompt)
+      AddPromptTokens(*scenario.model, adapter.prompt_tokens, &scenario.sample);
     AtKey(reader, "workload", [&] { DrawData(&scenario); });
   } else {
     reader.Fail(102, "", "missing key 'plan'",
