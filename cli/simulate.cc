@@ -12,6 +12,7 @@
 #include "reports/pipeline_boxes.h"
 #include "sim/core/units.h"
 #include "sim/study/fixes.h"
+#include "sim/study/phases.h"
 #include "sim/study/point.h"
 
 namespace aurum {
@@ -190,6 +191,11 @@ std::string Summary(const Evaluation& e, const FixSearch& search, const Options&
                            over(e.varied->Quantile(0.99)), over(e.varied->mean_s),
                            e.varied->step_s.size())});
   }
+  if (s.target) {
+    facts.Row(
+        {"to the target", fmt::format("{} for {} steps", ShowSeconds(s.target->Steps() * step),
+                                      ShowNumber(s.target->Steps()))});
+  }
   facts.Row({"throughput",
              fmt::format("{} tokens/s, {} tokens/s per GPU, {} samples/s",
                          ShowNumber(TokensPerStep(s) / step),
@@ -273,12 +279,58 @@ std::string ResultCsv(const Json& result) {
 
 }  // namespace
 
+namespace {
+
+ExitCode SimulatePhases(const Options& options, const JsonDocument& document, InputCache* cache) {
+  const PhasesResult result = RunPhases(document, cache, options.level);
+  if (options.format == Format::kJson || options.format == Format::kJsonLines) {
+    WriteOutput(
+        options,
+        PhasesJson(result, kToolVersion).Dump(options.format == Format::kJson ? 2 : -1) + "\n");
+  } else {
+    Table table({"phase", "steps", "a step", "limit", "entries", "moved", "switch", "in all"},
+                "<>><>>>>");
+    std::string idle;
+    for (const PhaseResult& phase : result.phases) {
+      table.Row({phase.name, ShowNumber(phase.steps), ShowSeconds(phase.step_s),
+                 phase.limit + (phase.fits ? "" : ", does not fit"), std::to_string(phase.entries),
+                 ShowBytes(phase.reshard.total_bytes), ShowSeconds(phase.reshard.seconds),
+                 ShowSeconds(phase.total_s)});
+      for (const std::string& module : phase.idle)
+        idle += phase.name + ": '" + module + "' has nothing to do and keeps its memory\n";
+    }
+    std::string out = table.As(options.format);
+    if (options.format != Format::kCsv) {
+      out += Apart(options.format) + idle +
+             fmt::format("{} in all; {} switches of plans take {} of it\n",
+                         ShowSeconds(result.total_s), result.switches,
+                         ShowPercent(result.reshard_s / std::max(result.total_s, 1e-12)));
+    }
+    WriteOutput(options, out);
+  }
+  for (const PhaseResult& phase : result.phases) {
+    if (phase.fits) continue;
+    Diagnostic d;
+    d.code = 401;
+    d.message = "phase '" + phase.name + "' does not fit";
+    d.help =
+        "aurum simulate with its values by --set, and no phases, says by how much and what helps";
+    PrintDiagnostic(options, d);
+    return ExitCode::kInfeasible;
+  }
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
 ExitCode SimulateCommand(const Options& options, const std::string& file) {
   const JsonDocument document = OpenScenario(options, file);
   InputCache cache(options.data_root);
+  if (HasPhases(document) && !options.dry_run) return SimulatePhases(options, document, &cache);
   Scenario scenario = ReadScenario(document, &cache);
   RefuseToReplace(scenario, {{"-o", options.output}});
   if (options.dry_run) {
+    if (HasPhases(document)) CheckPhases(document);
     PrintWarnings(options, scenario.warnings);
     Narrate(options, "'" + file + "' is valid");
     return ExitCode::kOk;

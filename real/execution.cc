@@ -20,8 +20,11 @@ void Refuse(const std::string& what, const std::string& help) {
 void CheckExecutable(const Scenario& s) {
   const WhatIf& w = s.what_if;
   if (w.flops_per_token || w.comm_bw_bytes_per_s || w.align_ratio || w.nvlink_factor != 1 ||
-      w.pcie_factor != 1 || w.network_factor != 1)
+      w.pcie_factor != 1 || w.network_factor != 1 || w.gemm_speedup != 1 ||
+      w.attention_speedup != 1 || w.memory_speedup != 1)
     Refuse("what_if imposes what the machine does not have: it", "remove what_if");
+  if (!s.pools.empty())
+    Refuse("a cluster of several kinds of devices", "remove pools: one backend runs one kind");
   if (s.faults.Any()) Refuse("a fault that is told", "remove faults: a real machine has its own");
   if (s.variation.seeds > 0)
     Refuse("a variation that is drawn", "remove variation: a real machine has its own");

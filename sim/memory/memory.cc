@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "sim/core/units.h"
+#include "sim/plan/pools.h"
 
 // Peak = max over rank classes of max over moments, never a sum of maxima:
 //
@@ -302,11 +303,18 @@ MemoryReport MeasureMemory(const Scenario& s, const Program& program, const Outc
     memory.largest = Largest(s, program, order, static_cast<std::uint32_t>(c), m.peak_place);
     const double gpus = s.cluster->gpus_per_node;
     report.host_bytes_per_node = std::max(report.host_bytes_per_node, memory.host_bytes * gpus);
-    if (memory.peak_bytes > report.classes[static_cast<std::size_t>(report.heaviest)].peak_bytes)
+    // The fullest device, where devices differ.
+    const auto fullness = [&](std::size_t of) {
+      return report.classes[of].peak_bytes / DeviceMemory(s, program.classes[of].first_gpu);
+    };
+    if (fullness(c) > fullness(static_cast<std::size_t>(report.heaviest)))
       report.heaviest = static_cast<int>(c);
   }
 
   const ClassMemory& heaviest = report.Heaviest();
+  report.device_bytes =
+      DeviceMemory(s, program.classes[static_cast<std::size_t>(report.heaviest)].first_gpu);
+  report.usable_bytes = UsableBytes(report.device_bytes);
   const double band = s.stack->band_share * heaviest.allocated_bytes;
   const double more = Untold(s, heaviest, &report.untold);
   report.low_bytes = heaviest.peak_bytes - band;

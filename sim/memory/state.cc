@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/plan/gradient_compression.h"
+
 // State by ZeRO's stages (Rajbhandari et al. 2020): with N replicas and w + g + o bytes a parameter
 //
 //   ddp    w + g + o          zero1  w + g + o/N         zero2  w + (g + o)/N
@@ -189,6 +191,7 @@ LastingMemory LastingOf(const Scenario& s, const RankClass& c) {
                     shards.optimizer +
                 optimizer * share.expert_parameters / shards.expert_optimizer;
       exchanged_gradients += trained.gradient * all;
+      states += StateBytesPerEntry(plan.modules[i].compression) * all;
       if (stack.dummy_gradient_bytes > 0)
         out.gradients += stack.dummy_gradient_bytes * DummyGradientParameters(s, i, share);
     }

@@ -67,6 +67,10 @@ class StageEmitter {
   bool Gathers() const {
     return s_.plan.sharding == Sharding::kFsdp || s_.plan.sharding == Sharding::kHsdp;
   }
+  // Gradients are reduced in every micro-batch, whole.
+  bool ReducesEvery() const {
+    return s_.plan.sharding == Sharding::kZero2 || s_.plan.reduce_every_micro_batch;
+  }
   // Under a pipeline, FSDP reduces a step's gradients once, after the last micro-batch, and what is not
   // resharded after forward stays until then (PyTorch's pipeline runtime).
   bool ReducesOnce() const { return Gathers() && s_.plan.StageCount() > 1; }
@@ -120,7 +124,7 @@ class StageEmitter {
   // Data parallelism.
   void GatherAhead(Cursor* at, const Unit& unit, const UnitCommunication& of);
   void Consume(const Wave& wave);
-  void Reduce(const Unit& unit, const UnitCommunication& of, const Wave& after);
+  void Reduce(const Unit& unit, const UnitCommunication& of, const Wave& made);
   void FlushReduce();
   void DecideOverlap();
   std::size_t PlaceOf(const Cursor& at) const;
@@ -129,6 +133,9 @@ class StageEmitter {
   double BesideForward(const Cursor& at, std::size_t index) const;
   double BesideBackward(const Cursor& at, std::size_t index) const;
   Wave AddDp(OpKind kind, const Unit& unit, CommId comm, const Wave& after);
+  Wave Select(const Unit& unit, const UnitCommunication& of, const Wave& after);
+  // A module of its own begins: nothing of the last one is under way beside it.
+  void CrossBorder(const Unit& unit);
   void StepCompute(const Wave& wave);
   Wave Earlier(int steps) const;
   void Optimize();
@@ -144,6 +151,7 @@ class StageEmitter {
   double WindowBytes(const Unit& unit, CommId comm) const;
   void TakeWindow(const Wave& wave, const Unit& unit, const UnitCommunication& of);
   void ReturnWindow(const Wave& wave, const Unit& unit, const UnitCommunication& of);
+  std::vector<Work> TrafficWork(double bytes);
   // The link is full duplex: each direction has a lane of its own.
   Wave HostTransfer(const Cursor& at, Lane lane, const Unit& unit, double bytes, const Wave& after);
 
@@ -181,6 +189,10 @@ class StageEmitter {
   std::vector<Wave> pending_;                       // the next compute waits for these
   Wave blocking_;                                   // and for this, which may not run beside it
   std::vector<Wave> reduces_;
+  double merge_bytes_ = 0;  // of device memory, to add up sparse gradients that came
+  int module_ = -1;         // of the last compute, and how many of its units ran since
+  int since_border_ = 0;
+  std::size_t behind_border_ = 0;  // of reduces_, those that a border has waited for
   std::vector<Late> late_;
   struct Waiting {
     const Unit* unit;

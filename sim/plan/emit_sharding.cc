@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "sim/plan/gradient_compression.h"
 #include "sim/plan/host_link.h"
 
 // Data parallelism of one stage: gathers, windows, buckets, and the optimizer at the end.
@@ -36,7 +37,9 @@ void StageEmitter::GatherAhead(Cursor* at, const Unit& unit, const UnitCommunica
   if (Stays(unit) &&
       (at->pass.kind != PassKind::kForward || at->pass.micro_batch != EndsOf(*at).forward))
     return;
-  const Wave after = Earlier(s_.plan.prefetch);
+  const int ahead =
+      s_.plan.modality_barrier ? std::min(s_.plan.prefetch, since_border_) : s_.plan.prefetch;
+  const Wave after = Earlier(ahead);
   if (s_.plan.offload.parameters > 0) {
     const StageLayout layout = LayoutOf(s_.plan, stage_);
     const double shards =
@@ -83,7 +86,44 @@ void StageEmitter::Consume(const Wave& wave) {
   pending_.clear();
 }
 
-void StageEmitter::Reduce(const Unit& unit, const UnitCommunication& of, const Wave& after) {
+// Choosing what a sparse gradient sends is work of the device, after the gradient is there.
+Wave StageEmitter::Select(const Unit& unit, const UnitCommunication& of, const Wave& after) {
+  const GradientCompression& c = s_.plan.modules[unit.module].compression;
+  double traffic = 0;
+  for (const CommId comm : {of.reduce, of.reduce_experts}) {
+    if (pricer_.Seconds(comm) <= 0) continue;
+    const auto ranks = static_cast<int>(GroupSize(s_.plan, stage_, pricer_.Groups(comm)));
+    const double entries = pricer_.Bytes(comm) / ranks / PayloadBytes(c, 1);
+    traffic += SelectionTraffic(c, entries);
+    merge_bytes_ += MergeTraffic(c, entries, ranks);
+  }
+  Cursor nowhere;
+  nowhere.pass.micro_batch = -1;
+  OpInfo info = Kind(OpKind::kBackward, nowhere);
+  info.module = static_cast<std::int16_t>(unit.module);
+  const Wave selected = waves_.AddKernel(stage_, Lane::kMain, info, TrafficWork(traffic));
+  if (after.Exists()) waves_.Follow(after, selected);
+  return selected;
+}
+
+// Compute of the next module waits for what the last one reduces, and gathers nothing ahead of it.
+void StageEmitter::CrossBorder(const Unit& unit) {
+  const auto module = static_cast<int>(unit.module);
+  if (module == module_) {
+    ++since_border_;
+    return;
+  }
+  if (module_ >= 0 && s_.plan.modality_barrier) {
+    FlushReduce();
+    for (; behind_border_ < reduces_.size(); ++behind_border_)
+      pending_.push_back(reduces_[behind_border_]);
+  }
+  module_ = module;
+  since_border_ = 0;
+}
+
+void StageEmitter::Reduce(const Unit& unit, const UnitCommunication& of, const Wave& made) {
+  const Wave after = s_.plan.modules[unit.module].compression.Any() ? Select(unit, of, made) : made;
   Wave last;
   for (const CommId comm : {of.reduce, of.reduce_replicas, of.reduce_experts}) {
     if (pricer_.Seconds(comm) <= 0) continue;
@@ -212,7 +252,7 @@ double StageEmitter::BesideBackward(const Cursor& at, std::size_t index) const {
     const bool reduces = !ReducesOnce() || at.pass.micro_batch == EndsOf(at).last;
     return (reduces ? reduce : 0) + (s_.plan.reshard_after_forward ? gather : 0);
   }
-  const bool now = at.pass.micro_batch == EndsOf(at).last || s_.plan.sharding == Sharding::kZero2;
+  const bool now = at.pass.micro_batch == EndsOf(at).last || ReducesEvery();
   return now && s_.plan.overlap.gradient_reduce && Overlapped(at, index) ? reduce : 0;
 }
 
@@ -237,11 +277,13 @@ void StageEmitter::Optimize() {
     for (const Wave& reduce : reduces_) waves_.Follow(reduce, wave);
     stepped.push_back(wave);
   }
-  Work work{OptimizerSeconds(s_, units_, stage_)};
-  if (work.seconds > 0) work.kernels = List({OptimizerKernel(s_, units_, stage_)});
-  CheckClock(work.seconds);
-  const Wave optimizer =
-      waves_.AddKernel(stage_, Lane::kMain, Kind(OpKind::kOptimizer, nowhere), std::array{work});
+  if (merge_bytes_ > 0) {
+    const Wave merged = waves_.AddKernel(stage_, Lane::kMain, Kind(OpKind::kOptimizer, nowhere),
+                                         TrafficWork(merge_bytes_));
+    for (const Wave& reduce : reduces_) waves_.Follow(reduce, merged);
+  }
+  const Wave optimizer = waves_.AddKernel(stage_, Lane::kMain, Kind(OpKind::kOptimizer, nowhere),
+                                          TrafficWork(OptimizerKernel(s_, units_, stage_).bytes));
   for (const Wave& reduce : reduces_) waves_.Follow(reduce, optimizer);
   for (const Wave& wave : stepped) waves_.Follow(wave, optimizer);
   const double temporary = OptimizedParameters(s_, units_, stage_) *

@@ -153,6 +153,7 @@ void StageEmitter::HalvesBackward(Cursor* at, std::size_t index, Part part, doub
 void StageEmitter::ForwardUnit(Cursor* at, std::size_t index) {
   const Unit& unit = at->chunk->units[index];
   const UnitCommunication& of = at->said->units[index];
+  CrossBorder(unit);
   GatherAhead(at, unit, of);
   // Compute waits for activations that left a few units ago, or they would pile up on a slow link.
   if (leaving_.size() >= static_cast<std::size_t>(s_.stack->offload_units)) {
@@ -199,6 +200,7 @@ void StageEmitter::BackwardUnit(Cursor* at, std::size_t index, bool whole) {
   const UnitCommunication& of = at->said->units[index];
   const KeptActivations& memory = unit.memory;
   const double copies = unit.pieces;
+  CrossBorder(unit);
   if (s_.plan.reshard_after_forward) GatherAhead(at, unit, of);
   FlushReduce();
   const MemoryKind kind = unit.logits ? MemoryKind::kLogits : MemoryKind::kActivations;
@@ -307,7 +309,7 @@ void StageEmitter::WeightGradientUnit(Cursor* at, std::size_t index) {
       Take(made, false, MemoryKind::kCommunication, unit,
            trained * s_.stack->gradient_exchange_bytes);
     if (!ReducesOnce() || last) waiting_ = Waiting{&unit, &of, made};
-  } else if (last || s_.plan.sharding == Sharding::kZero2) {
+  } else if (last || ReducesEvery()) {
     if (s_.plan.overlap.gradient_reduce && Overlapped(*at, index)) {
       Reduce(unit, of, made);
     } else if (last) {

@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "sim/plan/pools.h"
+
 // Waves of ops along the front of a pass, and what they take and return.
 namespace aurum {
 
@@ -43,7 +45,7 @@ Wave StageEmitter::Communicate(const Cursor& at, Lane lane, OpKind kind, CommId 
       kind == OpKind::kTpCollective || kind == OpKind::kContextCollective ||
       kind == OpKind::kExpertCollective || kind == OpKind::kPipelineTransfer ||
       (kind == OpKind::kAlignment && at.said != nullptr && comm != at.said->rebalance);
-  if (by_class_.empty() || micro_batch < 0 || !follows_load)
+  if (s_.step == nullptr || micro_batch < 0 || !follows_load)
     return waves_.AddCommunication(stage_, lane, info, comm, std::array{times});
   const std::size_t groups = waves_.CountOf(stage_, pricer_.Groups(comm));
   std::vector<double> each(groups, 0);
@@ -183,7 +185,7 @@ std::uint32_t StageEmitter::TensorsOf(const Unit& unit, const std::vector<KeptTe
 
 void StageEmitter::Take(const Wave& wave, bool at_end, MemoryKind kind, const Unit& unit,
                         double bytes, const std::vector<KeptTensor>* tensors) {
-  if (bytes == 0 || !by_class_.empty()) return;
+  if (bytes == 0 || s_.step != nullptr) return;
   const std::uint32_t what =
       tensors == nullptr || tensors->empty() ? kNoTensors : TensorsOf(unit, *tensors);
   for (std::size_t c = 0; c < waves_.CountOf(stage_, {}); ++c) {
@@ -191,6 +193,22 @@ void StageEmitter::Take(const Wave& wave, bool at_end, MemoryKind kind, const Un
                                waves_.FirstClass(stage_) + static_cast<std::uint32_t>(c), kind,
                                bytes, what});
   }
+}
+
+// Device memory traffic of every class, by its device.
+std::vector<Work> StageEmitter::TrafficWork(double bytes) {
+  std::vector<Work> each;
+  const std::size_t classes = s_.pools.empty() ? 1 : waves_.CountOf(stage_, {});
+  Kernel kernel;
+  kernel.bytes = bytes;
+  for (std::size_t c = 0; c < classes; ++c) {
+    const int gpu = program_.classes[waves_.FirstClass(stage_) + c].first_gpu;
+    Work work{TrafficSeconds(s_, bytes, ProfileOf(s_, gpu))};
+    if (work.seconds > 0) work.kernels = List({kernel});
+    CheckClock(work.seconds);
+    each.push_back(work);
+  }
+  return each;
 }
 
 Wave StageEmitter::HostTransfer(const Cursor& at, Lane lane, const Unit& unit, double bytes,

@@ -9,6 +9,7 @@
 #include "sim/plan/bubble_fill.h"
 #include "sim/plan/emit.h"
 #include "sim/plan/host_link.h"
+#include "sim/plan/pools.h"
 #include "sim/plan/pricing.h"
 #include "sim/plan/rank_shares.h"
 #include "sim/plan/schedule.h"
@@ -42,6 +43,9 @@ class Lowering {
     context_.precision = s_.plan.precision;
     context_.loss_kernel = s_.plan.loss;
     context_.lists_kernels = program_.executable = options.for_execution;
+    context_.gemm_speedup = s_.what_if.gemm_speedup;
+    context_.attention_speedup = s_.what_if.attention_speedup;
+    context_.memory_speedup = s_.what_if.memory_speedup;
     program_.provenance = s_.profile->provenance;
     pipeline_ = s_.plan.Pipeline();
     if (!Training()) pipeline_ = {};
@@ -55,6 +59,12 @@ class Lowering {
       program_.flops_scale = *s_.what_if.flops_per_token / program_.own_flops_per_token;
     context_.flops_scale = program_.flops_scale;
     stages_ = MakeStages(s_, context_);
+    for (const Pool& pool : s_.pools) {
+      CostContext context = context_;
+      context.profile = pool.profile.get();
+      pool_stages_.push_back(MakeStages(s_, context, &context_));
+      program_.provenance = Weakest(program_.provenance, pool.profile->provenance);
+    }
     if (s_.step != nullptr) {
       if (options_.traffic != Traffic::kNone) {
         ThrowInput(387, "samples that differ are simulated at the analytic level alone",
@@ -250,6 +260,9 @@ class Lowering {
     const bool whole_units =
         s_.plan.sharding == Sharding::kFsdp || s_.plan.sharding == Sharding::kHsdp;
     double dense = 0, experts = 0;
+    const auto compressed = [&](std::size_t i) {
+      return s_.plan.modules[chunk.units[i].module].compression.Any();
+    };
     for (std::size_t i = chunk.units.size(); i-- > 0;) {
       const UnitParameters& p = chunk.units[i].parameters;
       const bool trained = chunk.units[i].trained;
@@ -257,10 +270,13 @@ class Lowering {
       experts += trained ? p.experts : 0;
       const bool full =
           (dense + experts) * s_.stack->gradient_exchange_bytes >= s_.plan.bucket_bytes;
-      if (!full && !whole_units && i > 0) continue;
+      // A bucket is of one module where modules compress or keep to themselves.
+      const bool border = i > 0 && chunk.units[i - 1].module != chunk.units[i].module &&
+                          (s_.plan.modality_barrier || compressed(i) || compressed(i - 1));
+      if (!full && !whole_units && !border && i > 0) continue;
       // Of the units left, the first whose backward runs must carry what is collected.
       if (!chunk.units[i].backward && dense + experts == 0) continue;
-      pricer_->AskForReductions(dense, experts, stage, &said.units[i]);
+      pricer_->AskForReductions(dense, experts, chunk.units[i].module, stage, &said.units[i]);
       dense = experts = 0;
     }
     return said;
@@ -271,11 +287,17 @@ class Lowering {
     const auto first = static_cast<std::uint32_t>(program_.classes.size());
     waves_->AddStage(first);
     for (std::size_t c = 0; c < classes.rank.size(); ++c) {
-      program_.classes.push_back(
-          MakeRankClass(s_, stages_[stage], stage, c, *pricer_, communication_[stage]));
+      program_.classes.push_back(MakeRankClass(s_, UnitsOf(stage, classes.rank[c]), stage, c,
+                                               *pricer_, communication_[stage]));
     }
     for (const std::uint32_t c : classes.class_of) program_.class_of_gpu.push_back(first + c);
     by_class_.emplace_back();
+    if (!s_.pools.empty()) {
+      for (const int gpu : classes.rank) {
+        by_class_.back().emplace_back(static_cast<std::size_t>(s_.plan.micro_batches),
+                                      &UnitsOf(stage, gpu));
+      }
+    }
     if (s_.step == nullptr) return;
     const StageLayout layout = LayoutOf(s_.plan, stage);
     for (const int gpu : classes.rank) {
@@ -285,6 +307,11 @@ class Lowering {
       for (std::size_t i = 0; i < micro; ++i) mine.push_back(&loads_[replica * micro + i][stage]);
       by_class_.back().push_back(std::move(mine));
     }
+  }
+
+  const StageUnits& UnitsOf(std::size_t stage, int gpu) const {
+    const std::size_t pool = PoolOf(s_, gpu);
+    return pool == 0 ? stages_[stage] : pool_stages_[pool - 1][stage];
   }
 
   // By stage. An encoder's own stages run as many forwards ahead as the backbone's first stage takes
@@ -440,10 +467,11 @@ class Lowering {
   PipelineShape pipeline_;
   Program program_;
   std::vector<StageUnits> stages_;
+  std::vector<std::vector<StageUnits>> pool_stages_;  // the same, of each pool's device
   std::optional<PlanPricer> pricer_;
   std::optional<Waves> waves_;
   std::vector<StageCommunication> communication_;  // by stage
-  // By stage, rank class and micro-batch: the units where micro-batches differ.
+  // By stage, rank class and micro-batch: the units where micro-batches or devices differ.
   std::vector<std::vector<std::vector<const StageUnits*>>> by_class_;
   std::vector<std::unique_ptr<StageEmitter>> emitters_;
   std::vector<std::vector<StageUnits>> loads_;  // by replica and micro-batch, where they differ

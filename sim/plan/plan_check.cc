@@ -1,6 +1,7 @@
 #include "sim/plan/plan_check.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <string>
 
@@ -77,6 +78,7 @@ class Checker {
     Schedule();
     EncoderBatches();
     Sharded();
+    Gradients();
     OffloadAndPrecision();
     Adapters();
     Trains();
@@ -470,6 +472,52 @@ class Checker {
     }
   }
 
+  // What compresses gradients must see them whole, once a step, on one rank.
+  void Gradients() {
+    bool any = false;
+    for (std::size_t i = 0; i < plan_.modules.size(); ++i) {
+      if (!plan_.modules[i].compression.Any()) continue;
+      any = true;
+      const ObjectReader& at = *at_.modules[i];
+      const char* key = "gradient_compression";
+      if (plan_.sharding != Sharding::kDdp) {
+        Infeasible(at, 388, key,
+                   "sparse gradients are gathered whole by every replica; '" +
+                       ShardingName(plan_.sharding) + "' leaves each a part of them",
+                   "sharding = ddp, or no gradient_compression");
+      }
+      if (plan_.modules[i].frozen) {
+        Infeasible(at, 388, key,
+                   "'" + in_.model.modules[i].name + "' is frozen: it has no gradients",
+                   "remove gradient_compression here");
+      }
+      if (plan_.modules[i].compression.index_bits < 64 &&
+          std::ldexp(1.0, plan_.modules[i].compression.index_bits) <
+              static_cast<double>(ModuleParameters(in_.model.modules[i])) /
+                  (plan_.modules[i].tp * std::max(plan_.modules[i].pp, 1))) {
+        Warn(at, 1388, key,
+             "indices of " + Text(plan_.modules[i].compression.index_bits) +
+                 " bits do not reach all parameters of '" + in_.model.modules[i].name +
+                 "': they count from the start of a bucket",
+             "index_bits = 32 reach 4.3·10⁹ entries");
+      }
+    }
+    const bool sharded = plan_.sharding == Sharding::kFsdp || plan_.sharding == Sharding::kHsdp ||
+                         plan_.sharding == Sharding::kZero2;
+    if (plan_.reduce_every_micro_batch && (sharded || any)) {
+      Infeasible(
+          at_.whole, 389, "reduce_every_micro_batch",
+          any ? "a sparse gradient is chosen once a step, from what all micro-batches add up to"
+              : "'" + ShardingName(plan_.sharding) + "' reduces in every micro-batch by itself",
+          any ? "remove one of the two" : "remove it, or sharding = ddp or zero1");
+    }
+    if (plan_.modality_barrier && in_.model.modules.size() == 1) {
+      Warn(at_.whole, 1389, "modality_barrier",
+           "modality_barrier changes nothing: one module has no border",
+           "remove it, or take a model with an encoder");
+    }
+  }
+
   void OffloadAndPrecision() {
     const bool sharded = plan_.sharding == Sharding::kFsdp || plan_.sharding == Sharding::kHsdp;
     if (plan_.offload.parameters > 0 && !sharded) {
@@ -538,7 +586,8 @@ class Checker {
            "rank " + Text(adapter.rank) + " is wider than the hidden width " + Text(narrowest),
            "ranks from 4 to 256 are usual");
     }
-    if (!Training()) fail("kind", "adapters are trained, this workload generates", "task = train");
+    if (!Training())
+      fail("kind", "adapters are trained, this workload has no backward", "task = train");
   }
 
   void Trains() {
@@ -554,18 +603,23 @@ class Checker {
   void Generates() {
     if (Training()) return;
     const Module& backbone = Backbone();
-    if (in_.model.task == ModelTask::kContrastive || backbone.head_vocabulary == 0) {
+    const bool generates = in_.workload.task == Task::kGenerate;
+    if (generates && (in_.model.task == ModelTask::kContrastive || backbone.head_vocabulary == 0)) {
       Infeasible(at_.whole, 318, "",
                  "'" + in_.model.name + "' has no output head: it generates nothing",
                  "a generative model, or task = train");
     }
     if (plan_.pp > 1 || plan_.encoder_stages > 0) {
-      Infeasible(at_.backbone, 318, "pp",
-                 "generation is simulated with tensor and data parallelism only", "pp = 1");
+      Infeasible(
+          at_.backbone, 318, "pp",
+          "generation and forward passes are simulated with tensor and data parallelism only",
+          "pp = 1");
     }
     if (plan_.sharding == Sharding::kFsdp || plan_.sharding == Sharding::kHsdp) {
       Infeasible(at_.whole, 318, "sharding",
-                 "sharded parameters do not serve generation: every token would gather all weights",
+                 generates ? "sharded parameters do not serve generation: every token would gather "
+                             "all weights"
+                           : "forward passes alone are simulated with whole parameters",
                  "sharding = ddp");
     }
     if (plan_.cp > 1 || plan_.ep > 1 || plan_.offload.Any() || IsNarrow(plan_.precision)) {

@@ -127,6 +127,25 @@ void ReadOverlap(ObjectReader reader, Overlap* overlap) {
   reader.Finish();
 }
 
+GradientCompression ReadCompression(ObjectReader reader) {
+  GradientCompression c;
+  c.selection =
+      static_cast<GradientSelection>(1 + reader.Choice("selection", {"topk", "covariance_topk"}));
+  c.keep = reader.Number("keep", 1e-9, 1);
+  c.value_bits = static_cast<int>(reader.IntegerOr("value_bits", 16, 1, 64));
+  c.index_bits = static_cast<int>(reader.IntegerOr("index_bits", 32, 1, 64));
+  c.error_feedback = reader.BoolOr("error_feedback", true);
+  for (const char* key : {"refresh_steps", "covariance_rank"}) {
+    if (c.selection == GradientSelection::kCovariance || !reader.Has(key)) continue;
+    reader.Fail(109, key, "'" + std::string(key) + "' belongs to the selection 'covariance_topk'",
+                "remove it");
+  }
+  c.refresh_steps = static_cast<int>(reader.IntegerOr("refresh_steps", 1, 1, 1'000'000));
+  c.covariance_rank = static_cast<int>(reader.IntegerOr("covariance_rank", 0, 0, 65536));
+  reader.Finish();
+  return c;
+}
+
 std::vector<int> ReadLayers(ObjectReader& reader) {
   std::vector<int> layers;
   if (!reader.Has("layers_per_stage")) return layers;
@@ -150,6 +169,8 @@ void ReadBackbone(ObjectReader& reader, Plan* plan) {
   plan->vpp = degree("vpp", 1);
   plan->sequence_parallel = reader.BoolOr("sequence_parallel", plan->tp > 1);
   plan->layers_per_stage = ReadLayers(reader);
+  if (auto c = reader.ObjectIf("gradient_compression"))
+    plan->modules.back().compression = ReadCompression(*c);
   reader.Finish();
 }
 
@@ -160,6 +181,7 @@ void ReadEncoder(ObjectReader& reader, ModulePlan* part) {
   part->micro_batch_size = reader.IntegerOr("micro_batch_size", 0, 1, 1'000'000);
   part->pp = static_cast<int>(reader.IntegerOr("pp", 1, 1, kMostDegree));
   part->layers_per_stage = ReadLayers(reader);
+  if (auto c = reader.ObjectIf("gradient_compression")) part->compression = ReadCompression(*c);
   reader.Finish();
 }
 
@@ -203,6 +225,8 @@ Plan ReadPlan(ObjectReader reader, const Model& model, const Cluster& cluster,
   plan.bucket_bytes = reader.NumberOr("bucket_mb", 0, 0, 1e6) * 1e6;
   plan.prefetch = static_cast<int>(reader.IntegerOr("prefetch", 1, 0, 1000));
   plan.reshard_after_forward = reader.BoolOr("reshard_after_forward", true);
+  plan.reduce_every_micro_batch = reader.BoolOr("reduce_every_micro_batch", false);
+  plan.modality_barrier = reader.BoolOr("modality_barrier", false);
   plan.recompute = ReadRecompute(reader);
   if (auto offload = reader.ObjectIf("offload")) {
     plan.offload.optimizer = offload->NumberOr("optimizer", 0, 0, 1);

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "sim/collectives/effective_fabric.h"
+#include "sim/plan/gradient_compression.h"
+#include "sim/plan/pools.h"
 
 namespace aurum {
 namespace {
@@ -123,7 +125,7 @@ void PlanPricer::Settle() {
   // Without traffic, and where all groups of a stage cost the same, a stage is a class: a sweep need
   // not look for it a million times.
   const bool sought = options_.traffic != Traffic::kNone || options_.fold == Fold::kOff ||
-                      s_.faults.Any() || s_.step != nullptr;
+                      s_.faults.Any() || s_.step != nullptr || !s_.pools.empty();
   if (sought || !PriceAlike()) PriceEachGroup();
   for (Asked& asked : asked_) {
     const StageClasses& classes = classes_[asked.stage];
@@ -236,6 +238,7 @@ void PlanPricer::PriceEachGroup() {
   for (const double slowdown : s_.faults.gpu_slowdown)
     rank_colour.push_back(std::bit_cast<std::uint64_t>(slowdown));
   if (s_.step != nullptr) AddReplicaColours(s_.plan, &rank_colour);
+  if (!s_.pools.empty()) AddPoolColours(s_, &rank_colour);
   RankFolding ranks(s_.plan, rank_colour);
   ColouredGraph& graph = ranks.graph();
   TrafficFolding traffic(whole, &graph);
@@ -390,9 +393,21 @@ void PlanPricer::AskForGathers(const Unit& unit, std::size_t stage, UnitCommunic
       Collective(CollectiveKind::kAllGather, experts * each, stage, GroupKind::kExpertDp);
 }
 
-void PlanPricer::AskForReductions(double dense, double experts, std::size_t stage,
-                                  UnitCommunication* of) {
+void PlanPricer::AskForReductions(double dense, double experts, std::size_t module,
+                                  std::size_t stage, UnitCommunication* of) {
   if (!Training()) return;
+  if (const GradientCompression& c = s_.plan.modules[module].compression; c.Any()) {
+    // nccl-tests' size of an all-gather is what comes together.
+    const auto gather = [&](double entries, GroupKind groups) {
+      return Collective(
+          CollectiveKind::kAllGather,
+          PayloadBytes(c, entries) * static_cast<double>(GroupSize(s_.plan, stage, groups)), stage,
+          groups);
+    };
+    of->reduce = gather(dense, GroupKind::kDp);
+    of->reduce_experts = gather(experts, GroupKind::kExpertDp);
+    return;
+  }
   const double each = s_.stack->gradient_exchange_bytes;
   const auto ask = [&](CollectiveKind kind, double parameters, GroupKind groups) {
     return Collective(kind, parameters * each, stage, groups);

@@ -58,8 +58,10 @@ class PlanPricer {
   double ExpertShare(const Unit& unit, std::size_t stage) const;
   // The gathers of one unit's parameters.
   void AskForGathers(const Unit& unit, std::size_t stage, UnitCommunication* of);
-  // The reductions of one bucket of gradients: parameters whose gradients are reduced together.
-  void AskForReductions(double dense, double experts, std::size_t stage, UnitCommunication* of);
+  // The reductions of one bucket of gradients of a module: parameters whose gradients are reduced
+  // together.
+  void AskForReductions(double dense, double experts, std::size_t module, std::size_t stage,
+                        UnitCommunication* of);
   // One collective in nccl-tests' size convention, over the stage's groups of that kind; kNoComm
   // for groups of one and for no bytes.
   CommId Collective(CollectiveKind kind, double bytes, std::size_t stage, GroupKind groups);

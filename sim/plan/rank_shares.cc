@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <string>
 
+#include "sim/plan/gradient_compression.h"
+#include "sim/plan/pools.h"
+
 namespace aurum {
 namespace {
 
@@ -104,15 +107,21 @@ Kernel OptimizerKernel(const Scenario& s, const StageUnits& stage, std::size_t n
   return kernel;
 }
 
-double OptimizerSeconds(const Scenario& s, const StageUnits& stage, std::size_t number) {
-  const Kernel kernel = OptimizerKernel(s, stage, number);
-  return kernel.bytes > 0 ? KernelSeconds(kernel, *s.profile, *s.stack) : 0;
+double TrafficSeconds(const Scenario& s, double bytes, const Profile& profile) {
+  if (bytes <= 0) return 0;
+  Kernel kernel;
+  kernel.bytes = bytes;
+  return KernelSeconds(kernel, profile, *s.stack) / s.what_if.memory_speedup;
+}
+
+double OptimizerSeconds(const Scenario& s, const StageUnits& stage, std::size_t number,
+                        const Profile& profile) {
+  return TrafficSeconds(s, OptimizerKernel(s, stage, number).bytes, profile);
 }
 
 RankClass MakeRankClass(const Scenario& s, const StageUnits& st, std::size_t number,
                         std::size_t index, const PlanPricer& pricer,
                         const StageCommunication& communication) {
-  const bool training = s.workload.task == Task::kTrain;
   const Plan& plan = s.plan;
   const StageClasses& classes = pricer.Classes(number);
   RankClass c;
@@ -163,7 +172,8 @@ RankClass MakeRankClass(const Scenario& s, const StageUnits& st, std::size_t num
           unit.kv_cache_bytes *
           (s.sample.backbone_tokens + static_cast<double>(s.workload.new_tokens)) *
           static_cast<double>(plan.micro_batch_size) *
-          (unit.module + 1 == s.model->modules.size() ? 1 : 0) * (training ? 0 : 1);
+          (unit.module + 1 == s.model->modules.size() ? 1 : 0) *
+          (s.workload.task == Task::kGenerate ? 1 : 0);
       if (unit.backward) {
         const KernelCost gradient = unit.Backward();
         const KernelCost again = unit.first.again + unit.shared.again + unit.second.again;
@@ -179,7 +189,8 @@ RankClass MakeRankClass(const Scenario& s, const StageUnits& st, std::size_t num
       // Passes of this unit in a step; its pieces reduce and gather together.
       const double passes = rounds * share_of_batch / unit.every;
       const bool once = fsdp && plan.StageCount() > 1;  // emit.h, ReducesOnce
-      const double reduced = (fsdp && !once) || plan.sharding == Sharding::kZero2 ? passes : 1;
+      const bool every = plan.sharding == Sharding::kZero2 || plan.reduce_every_micro_batch;
+      const double reduced = (fsdp && !once) || every ? passes : 1;
       for (const CommId comm : {of.reduce, of.reduce_replicas, of.reduce_experts}) {
         share.gradient_bytes += bytes_of(comm) * reduced;
         share.gradient_s += seconds_for(comm) * reduced;
@@ -193,7 +204,27 @@ RankClass MakeRankClass(const Scenario& s, const StageUnits& st, std::size_t num
   for (std::size_t k = 0; k < st.chunks.size(); ++k)
     add(st.chunks[k], communication.chunks[k], plan.schedule == ScheduleKind::kDualPipe ? 0.5 : 1);
   add(st.bubbles, communication.bubbles, 1.0 / plan.pp);
-  c.optimizer_s = OptimizerSeconds(s, st, number) * c.slowdown;
+  double sparse_traffic = 0;  // choosing what gradients send, and adding up what came
+  const auto add_sparse = [&](const Chunk& chunk, const ChunkCommunication& said) {
+    for (std::size_t i = 0; i < chunk.units.size(); ++i) {
+      const GradientCompression& compression = plan.modules[chunk.units[i].module].compression;
+      if (!compression.Any()) continue;
+      for (const CommId comm : {said.units[i].reduce, said.units[i].reduce_experts}) {
+        if (comm == kNoComm) continue;
+        const auto ranks = static_cast<int>(GroupSize(plan, number, pricer.Groups(comm)));
+        const double entries = pricer.Bytes(comm) / ranks / PayloadBytes(compression, 1);
+        sparse_traffic +=
+            SelectionTraffic(compression, entries) + MergeTraffic(compression, entries, ranks);
+      }
+    }
+  };
+  for (std::size_t k = 0; k < st.chunks.size(); ++k)
+    add_sparse(st.chunks[k], communication.chunks[k]);
+  add_sparse(st.bubbles, communication.bubbles);
+  const Profile& profile = ProfileOf(s, c.first_gpu);
+  c.optimizer_s =
+      (OptimizerSeconds(s, st, number, profile) + TrafficSeconds(s, sparse_traffic, profile)) *
+      c.slowdown;
   for (ModuleShare& share : c.modules) {
     share.forward_s *= c.slowdown;
     share.backward_s *= c.slowdown;

@@ -29,7 +29,10 @@ double SecondsFor(const PlanPricer& pricer, std::size_t stage, std::size_t c, Co
 // The optimizer of one GPU of the stage at full speed, s: only what stays on the GPU. As a kernel, it
 // is the traffic of all its states.
 Kernel OptimizerKernel(const Scenario& scenario, const StageUnits& stage, std::size_t number);
-double OptimizerSeconds(const Scenario& scenario, const StageUnits& stage, std::size_t number);
+double OptimizerSeconds(const Scenario& scenario, const StageUnits& stage, std::size_t number,
+                        const Profile& profile);
+// Kernels that read and write so many bytes on that device, s.
+double TrafficSeconds(const Scenario& scenario, double bytes, const Profile& profile);
 // Parameters of one GPU whose optimizer states it keeps, on itself or on its host.
 double OptimizedParameters(const Scenario& scenario, const StageUnits& stage, std::size_t number);
 

@@ -8,6 +8,7 @@
 #include "models/reader.h"
 #include "sim/core/hash.h"
 #include "sim/core/object_reader.h"
+#include "sim/plan/pools.h"
 #include "sim/plan/uneven.h"
 #include "sim/workload/changed_load.h"
 
@@ -143,6 +144,14 @@ PrunedModel Prune(const ObjectReader& reader, Scenario* s) {
   return pruned;
 }
 
+Target ReadTarget(ObjectReader reader) {
+  Target target;
+  target.steps = reader.Number("steps", 1e-3, 1e15);
+  target.steps_factor = reader.NumberOr("steps_factor", 1, 1e-6, 1e6);
+  reader.Finish();
+  return target;
+}
+
 }  // namespace
 
 double StepBand(const Scenario& scenario) {
@@ -163,6 +172,7 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
   scenario.name = reader.String("name", "");
   scenario.question = reader.String("question", "");
   reader.Ignore("sweep");
+  reader.Ignore("phases");
   reader.String("$schema", "");  // an editor's, not ours
 
   const auto input = [&](const std::string& role, const std::string& name,
@@ -212,6 +222,9 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
     w.nvlink_factor = what_if->NumberOr("nvlink_factor", 1, 1e-3, 1e3);
     w.pcie_factor = what_if->NumberOr("pcie_factor", 1, 1e-3, 1e3);
     w.network_factor = what_if->NumberOr("network_factor", 1, 1e-3, 1e3);
+    w.gemm_speedup = what_if->NumberOr("gemm_speedup", 1, 1e-3, 1e6);
+    w.attention_speedup = what_if->NumberOr("attention_speedup", 1, 1e-3, 1e6);
+    w.memory_speedup = what_if->NumberOr("memory_speedup", 1, 1e-3, 1e6);
     const int gpus = scenario.cluster->GpuCount();
     if (w.comm_bw_bytes_per_s && gpus == 1) {
       what_if->Fail(331, "comm_bw_gb_per_s", "one GPU has no one to communicate with",
@@ -256,6 +269,20 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
   }
   if (auto variation = reader.ObjectIf("variation")) scenario.variation = ReadVariation(*variation);
   if (auto goodput = reader.ObjectIf("goodput")) scenario.goodput = ReadGoodput(*goodput);
+  if (auto target = reader.ObjectIf("target")) scenario.target = ReadTarget(*target);
+  if (reader.Has("pools")) {
+    scenario.pools = ReadPools(reader.Objects("pools"), *scenario.cluster, cache);
+    for (const Pool& pool : scenario.pools)
+      input("pool", pool.profile_name, cache->GetProfile(pool.profile_name).hash);
+    if (scenario.workload.Uneven() || scenario.workload.task == Task::kGenerate) {
+      reader.Fail(357, "pools",
+                  scenario.workload.Uneven()
+                      ? "samples that differ are simulated on devices that are all alike"
+                      : "generation is simulated on devices that are all alike",
+                  "remove pools, or the mixture; or task = train or forward", "",
+                  ExitCode::kInfeasible);
+    }
+  }
   if (reader.Has("plan")) {
     scenario.plan = ReadPlan(reader.Object("plan"), *scenario.model, *scenario.cluster,
                              *scenario.profile, scenario.workload, &scenario.warnings);

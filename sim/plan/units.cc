@@ -346,9 +346,11 @@ std::vector<bool> ModulesWithBackward(const Model& model, const Plan& plan) {
   return backward;
 }
 
-std::vector<StageUnits> MakeStages(const Scenario& s, const CostContext& context) {
+std::vector<StageUnits> MakeStages(const Scenario& s, const CostContext& context,
+                                   const CostContext* split_by) {
   const StageMaker maker(s, context, s.sample, /*whole_micro_batch=*/false);
-  return maker.Make(maker.FindSplit());
+  if (split_by == nullptr) return maker.Make(maker.FindSplit());
+  return maker.Make(StageMaker(s, *split_by, s.sample, /*whole_micro_batch=*/false).FindSplit());
 }
 
 std::vector<std::vector<StageUnits>> MakeStagesOfLoads(const Scenario& s,

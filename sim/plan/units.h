@@ -70,8 +70,10 @@ struct StageUnits {
   Chunk bubbles;  // encoders that run while this stage waits
 };
 
-// By stage: the encoders' own first, then the backbone's.
-std::vector<StageUnits> MakeStages(const Scenario& scenario, const CostContext& context);
+// By stage: the encoders' own first, then the backbone's. Where layers lie follows the costs of
+// `split_by`, if there is one: devices of several kinds run the same stages.
+std::vector<StageUnits> MakeStages(const Scenario& scenario, const CostContext& context,
+                                   const CostContext* split_by = nullptr);
 // The same stages for each of other loads than scenario.sample, each of a whole micro-batch of the
 // backbone. Layers lie where scenario.sample puts them.
 std::vector<std::vector<StageUnits>> MakeStagesOfLoads(const Scenario& scenario,

@@ -6,6 +6,7 @@
 
 #include "sim/core/hash.h"
 #include "sim/core/units.h"
+#include "sim/plan/pools.h"
 #include "sim/plan/uneven.h"
 #include "sim/plan/waves.h"
 
@@ -239,13 +240,14 @@ double ModelFlopsPerGpu(const Evaluation& e) {
     gpus += c.count;
   }
   // Prefill is per micro-batch; decoding was summed over them.
-  const double rounds =
-      e.scenario.workload.task == Task::kTrain ? static_cast<double>(e.program.micro_batches) : 1;
+  const double rounds = e.scenario.workload.task == Task::kGenerate
+                            ? 1
+                            : static_cast<double>(e.program.micro_batches);
   return total * rounds / gpus;
 }
 
 double ModelFlopsUtilisation(const Evaluation& e) {
-  return ModelFlopsPerGpu(e) / e.StepSeconds() / e.scenario.profile->device.peak_bf16_flops;
+  return ModelFlopsPerGpu(e) / e.StepSeconds() / MeanPeakFlops(e.scenario);
 }
 
 Limit WhatLimits(const TimeBreakdown& time) {
@@ -314,6 +316,10 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
   if (s.workload.task == Task::kGenerate) {
     out.Set("new_tokens_per_s",
             static_cast<double>(s.workload.global_batch_size * s.workload.new_tokens) / step);
+  }
+  if (s.target) {
+    out.Set("target_steps", s.target->Steps());
+    out.Set("time_to_target_s", s.target->Steps() * step);
   }
   out.Set("model_tflops_per_gpu", ModelFlopsPerGpu(e) / step / kTera);
   out.Set("mfu", ModelFlopsUtilisation(e));

@@ -16,6 +16,7 @@ std::vector<Figure> FiguresOf(const Evaluation& e) {
   add("tokens_per_s", TokensPerStep(s) / step);
   add("tokens_per_s_per_gpu", TokensPerStep(s) / step / s.cluster->GpuCount());
   add("samples_per_s", static_cast<double>(s.workload.global_batch_size) / step);
+  if (s.target) add("time_to_target_s", s.target->Steps() * step);
   add("model_tflops_per_gpu", ModelFlopsPerGpu(e) / step / kTera);
   add("mfu", ModelFlopsUtilisation(e));
   add("peak_gib", e.memory.Heaviest().peak_bytes / kGiB);

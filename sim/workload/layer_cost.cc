@@ -40,15 +40,17 @@ KernelCost CostOf(const Kernel& kernel, const CostContext& c) {
   const double seconds = KernelSeconds(kernel, *c.profile, *c.stack);
   switch (kernel.kind) {
     case KernelKind::kGemm:
-      cost.gemm_s = seconds * c.flops_scale;
+      cost.gemm_s = seconds * c.flops_scale / c.gemm_speedup;
       cost.flops = KernelFlops(kernel) * c.flops_scale;
       break;
     case KernelKind::kMemory:
+      cost.memory_s = seconds / c.memory_speedup;
+      break;
     case KernelKind::kHost:
       cost.memory_s = seconds;
       break;
     default:
-      cost.attention_s = seconds * c.flops_scale;
+      cost.attention_s = seconds * c.flops_scale / c.attention_speedup;
       cost.flops = KernelFlops(kernel) * c.flops_scale;
       break;
   }

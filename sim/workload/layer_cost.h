@@ -69,6 +69,8 @@ struct CostContext {
   Precision precision = Precision::kBf16;
   double flops_scale =
       1;  // what if a token cost this many times the FLOPs: scales GEMM and attention work
+  // Kernels that run so many times as fast (WhatIf).
+  double gemm_speedup = 1, attention_speedup = 1, memory_speedup = 1;
   std::string loss_kernel{};   // of Stack::logit_bytes_of; "" = the stack's own
   bool lists_kernels = false;  // costs carry their kernels: for execution and calibration
 };

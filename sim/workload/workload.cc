@@ -90,8 +90,7 @@ void ReadArrangement(ObjectReader* reader, Workload* workload) {
 
 Workload ReadWorkload(ObjectReader reader, SampleFileCache* cache) {
   Workload workload;
-  workload.task =
-      reader.ChoiceOr("task", 0, {"train", "generate"}) == 0 ? Task::kTrain : Task::kGenerate;
+  workload.task = static_cast<Task>(reader.ChoiceOr("task", 0, {"train", "generate", "forward"}));
   workload.global_batch_size = reader.Integer("global_batch_size", 1, 10'000'000);
   const bool mixture = reader.Has("mixture"), file = reader.Has("samples");
   if (mixture || file) {
@@ -131,15 +130,17 @@ Workload ReadWorkload(ObjectReader reader, SampleFileCache* cache) {
                   "more than 20 million samples would be drawn", "fewer draws: 8 tell the mean");
     }
   }
-  if (workload.task == Task::kGenerate) {
+  if (workload.task == Task::kGenerate)
     workload.new_tokens = reader.Integer("new_tokens", 1, 1'000'000);
+  if (workload.task != Task::kTrain) {
     for (const char* key : {"mixture", "samples", "packing", "bucketing", "balance", "text_only"}) {
       if (!reader.Has(key)) continue;
       reader.Fail(623, key, "'" + std::string(key) + "' belongs to the task 'train'",
-                  "to generate, say one prompt with text_tokens and images");
+                  "say one sample with text_tokens and images");
     }
-  } else if (reader.Has("new_tokens")) {
-    reader.Fail(109, "new_tokens", "'new_tokens' belongs to the task 'generate', not to 'train'",
+  }
+  if (workload.task != Task::kGenerate && reader.Has("new_tokens")) {
+    reader.Fail(109, "new_tokens", "'new_tokens' belongs to the task 'generate' alone",
                 "remove it, or set \"task\": \"generate\"");
   }
   reader.Finish();

@@ -91,7 +91,7 @@ TEST_CASE("merged tokens shorten the backbone's sequence alone") {
 TEST_CASE("branches cost in training and are gone after it") {
   const std::string three = R"(prune={"connector":{"branches":3}})";
   const Evaluation one = Run({}), apart = Run({three});
-  const double alone = 2 * 4096;  // the newline's embedding is no matrix, nor has it branches
+  const double alone = 2 * 4096.0;  // the newline's embedding is no matrix, nor has it branches
   CHECK(Share(apart, "connector").parameters ==
         doctest::Approx(3 * Share(one, "connector").parameters - alone).epsilon(1e-9));
   CHECK(Share(apart, "connector").flops == 3 * Share(one, "connector").flops);

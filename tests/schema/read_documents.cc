@@ -7,11 +7,13 @@
 #include <string>
 
 #include "models/reader.h"
+#include "sim/audit/rows.h"
 #include "sim/core/json.h"
 #include "sim/cost/profile.h"
 #include "sim/cost/stack.h"
 #include "sim/plan/scenario.h"
 #include "sim/study/axis.h"
+#include "sim/study/phases.h"
 #include "sim/study/published/sources.h"
 #include "sim/study/traffic.h"
 #include "topologies/cluster.h"
@@ -23,6 +25,11 @@ int main() {
        [&](const aurum::JsonDocument& document) {
          aurum::ReadScenario(document, &cache);
          aurum::ReadAxes(document);
+         if (aurum::HasPhases(document)) aurum::CheckPhases(document);
+       }},
+      {"claims",
+       [](const aurum::JsonDocument& document) {
+         aurum::ReadClaims(document, aurum::AllComputations());
        }},
       {"model", [](const aurum::JsonDocument& document) { aurum::ReadModel(document); }},
       {"cluster", [](const aurum::JsonDocument& document) { aurum::ReadCluster(document); }},
