@@ -144,6 +144,28 @@ PrunedModel Prune(const ObjectReader& reader, Scenario* s) {
   return pruned;
 }
 
+Budget ReadBudget(ObjectReader reader, bool has_target) {
+  Budget budget;
+  const auto number = [&](const char* key, std::optional<double>* to) {
+    if (reader.Has(key)) *to = reader.Number(key, 1e-9, 1e15);
+  };
+  if (reader.Has("gpus")) budget.gpus = static_cast<int>(reader.Integer("gpus", 1, 100'000'000));
+  number("device_gib", &budget.device_gib);
+  number("hours", &budget.hours);
+  number("energy_kwh", &budget.energy_kwh);
+  number("step_s", &budget.step_s);
+  for (const char* key : {"hours", "energy_kwh"}) {
+    if (has_target || !reader.Has(key)) continue;
+    reader.Fail(655, key,
+                std::string("'") + key +
+                    "' is of a whole training, and nothing says how "
+                    "many steps that is",
+                "target.steps, or step_s for a single step");
+  }
+  reader.Finish();
+  return budget;
+}
+
 Target ReadTarget(ObjectReader reader) {
   Target target;
   target.steps = reader.Number("steps", 1e-3, 1e15);
@@ -270,6 +292,8 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
   if (auto variation = reader.ObjectIf("variation")) scenario.variation = ReadVariation(*variation);
   if (auto goodput = reader.ObjectIf("goodput")) scenario.goodput = ReadGoodput(*goodput);
   if (auto target = reader.ObjectIf("target")) scenario.target = ReadTarget(*target);
+  if (auto budget = reader.ObjectIf("budget"))
+    scenario.budget = ReadBudget(*budget, scenario.target.has_value());
   if (reader.Has("pools")) {
     scenario.pools = ReadPools(reader.Objects("pools"), *scenario.cluster, cache);
     for (const Pool& pool : scenario.pools)
