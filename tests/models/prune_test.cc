@@ -133,5 +133,16 @@ TEST_CASE("what cannot be pruned is refused where it stands") {
   CHECK(ThrownBy([&] { Prune(llava, R"({"vision": {"keep_layers": 0.04}})"); }).code == 652);
 }
 
+TEST_CASE("models of low-resource training have the sizes that are published of them") {
+  // Phi-3-vision: 4,146,621,440 by its checkpoint's tensors, the two learned separators included.
+  CHECK(ModelParameters(Open("phi-3-vision-4.2b")) == 4146621440);
+  // Phi-3-mini has 3,821,079,552 (its checkpoint), CLIP's tower without projection 303,507,456.
+  const Model joint = Open("clip-l-phi-3-mini");
+  CHECK(ModuleParameters(joint.Backbone()) == 3821079552);
+  CHECK(ModuleParameters(joint.modules[0]) == 303507456);
+  CHECK(static_cast<double>(ModelParameters(Open("vit-tiny-llm-100m"))) ==
+        doctest::Approx(100e6).epsilon(0.03));
+}
+
 }  // namespace
 }  // namespace aurum
