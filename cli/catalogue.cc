@@ -13,6 +13,8 @@
 #include "real/cpu/cpu_launch.h"
 #include "real/device_query.h"
 #include "sim/core/text_file.h"
+#include "sim/core/units.h"
+#include "sim/cost/dtype_table.h"
 #include "sim/cost/profile.h"
 #include "sim/cost/stack.h"
 #include "topologies/cluster.h"
@@ -103,7 +105,49 @@ ExitCode ImportCommand(const Options& options, const std::string& kind, const st
   return ExitCode::kOk;
 }
 
+namespace {
+
+// What every profile multiplies matrices in, and on which units.
+ExitCode ListDTypes(const Options& options) {
+  Json out = Json::Array();
+  Table table({"profile", "dtype", "bytes", "TFLOP/s", "sustained", "over fp32", "units"},
+              "<<>>>><");
+  for (const std::string& name : ProfileCatalogue(options.data_root)) {
+    const Profile profile = ReadProfile(OpenProfile(name, options.data_root));
+    Json rows = Json::Array();
+    for (const DTypeRow& row : DTypeTable(profile)) {
+      if (row.unit == MatrixUnit::kNone) continue;
+      table.Row({name, DTypeName(row.dtype), fmt::format("{:.3g}", row.bytes),
+                 ShowNumber(row.rate_flops / kTera), ShowNumber(row.sustained_flops / kTera),
+                 fmt::format("{:.1f}", row.over_fp32), MatrixUnitName(row.unit)});
+      Json entry = Json::Object();
+      entry.Set("dtype", DTypeName(row.dtype));
+      entry.Set("bytes", row.bytes);
+      entry.Set("tflops", row.rate_flops / kTera);
+      entry.Set("sustained_tflops", row.sustained_flops / kTera);
+      entry.Set("over_fp32", row.over_fp32);
+      entry.Set("units", MatrixUnitName(row.unit));
+      rows.Append(std::move(entry));
+    }
+    Json entry = Json::Object();
+    entry.Set("profile", name);
+    entry.Set("device", profile.device.name);
+    entry.Set("provenance", std::string(ProvenanceName(profile.provenance)));
+    entry.Set("dtypes", std::move(rows));
+    out.Append(std::move(entry));
+  }
+  Json document = Json::Object();
+  document.Set("dtypes", std::move(out));
+  const bool json = options.format == Format::kJson || options.format == Format::kJsonLines;
+  WriteOutput(options, json ? document.Dump(options.format == Format::kJson ? 2 : -1) + "\n"
+                            : table.As(options.format));
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
 ExitCode ListCommand(const Options& options, const std::string& what) {
+  if (what == "dtypes") return ListDTypes(options);
   const std::vector<std::pair<std::string, std::vector<std::string>>> all = {
       {"models", ModelCatalogue(options.data_root)},
       {"clusters", ClusterCatalogue(options.data_root)},
@@ -115,7 +159,7 @@ ExitCode ListCommand(const Options& options, const std::string& what) {
   if (!what.empty() && std::find(kinds.begin(), kinds.end(), what) == kinds.end()) {
     const std::string nearest = NearestName(what, kinds);
     ThrowInput(2, "nothing to list under '" + what + "'",
-               nearest.empty() ? "models, clusters, profiles or stacks"
+               nearest.empty() ? "models, clusters, profiles, stacks or dtypes"
                                : "did you mean '" + nearest + "'?",
                ExitCode::kUsage);
   }

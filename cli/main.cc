@@ -417,9 +417,11 @@ int Main(int argc, char** argv) {
   common(decide);
   run_options(decide);
 
-  CLI::App* list =
-      app.add_subcommand("list", "names in the catalogue: models, clusters, profiles, stacks");
-  list->add_option("what", what, "models, clusters, profiles or stacks; all if left out");
+  CLI::App* list = app.add_subcommand(
+      "list", "names in the catalogue: models, clusters, profiles, stacks; rates by dtype");
+  list->add_option("what", what,
+                   "models, clusters, profiles or stacks, all if left out; dtypes: what each "
+                   "profile computes in");
   common(list);
 
   try {

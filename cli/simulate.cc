@@ -14,6 +14,7 @@
 #include "sim/core/text_file.h"
 #include "sim/core/units.h"
 #include "sim/monitor/metrics.h"
+#include "sim/study/budget.h"
 #include "sim/study/busy_split.h"
 #include "sim/study/data_report.h"
 #include "sim/study/fixes.h"
@@ -215,6 +216,15 @@ std::string Summary(const Evaluation& e, const FixSearch& search, const Options&
     facts.Row(
         {"to the target", fmt::format("{} for {} steps", ShowSeconds(s.target->Steps() * step),
                                       ShowNumber(s.target->Steps()))});
+  }
+  const std::vector<BudgetLine> budget = JudgeBudget(e);
+  for (const BudgetLine& line : budget) {
+    facts.Row({&line == budget.data() ? "budget" : "",
+               line.known
+                   ? fmt::format("{} {}: {} of {} {} ({})", line.exceeded ? "exceeded," : "within,",
+                                 line.item, ShowNumber(line.used), ShowNumber(line.allowed),
+                                 line.unit, line.basis)
+                   : fmt::format("not known, {}: {}", line.item, line.basis)});
   }
   facts.Row({"throughput",
              fmt::format("{} tokens/s, {} tokens/s per GPU, {} samples/s",
@@ -426,6 +436,14 @@ ExitCode SimulateCommand(const Options& options, const std::string& file) {
                     ShowBytes(e.memory.Heaviest().peak_bytes), ShowBytes(e.memory.usable_bytes),
                     HeaviestName(e), e.memory.Heaviest().at);
     d.help = Remedy(search);
+    PrintDiagnostic(options, d);
+    return ExitCode::kInfeasible;
+  }
+  if (const std::vector<BudgetLine> budget = JudgeBudget(e); Exceeded(budget)) {
+    Diagnostic d;
+    d.code = 656;
+    d.message = "the plan exceeds its budget: " + DescribeExceeded(budget);
+    d.help = "another plan (aurum sweep compares many), fewer steps, or a larger budget";
     PrintDiagnostic(options, d);
     return ExitCode::kInfeasible;
   }

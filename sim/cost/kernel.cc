@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "sim/cost/dtype_table.h"
 #include "sim/cost/exact.h"
 
 namespace aurum {
@@ -52,6 +53,11 @@ double RoleFactor(const GemmModel& model, GemmRole role) {
   return 1;
 }
 
+// bf16 where the device has units for fp16 alone: attention too runs on the general ones.
+double Emulated(DType dtype, const Profile& profile) {
+  return dtype == DType::kBf16 ? Bf16Slowdown(profile) : 1;
+}
+
 // What a stack and a long run make of a kernel that was measured in bursts.
 double ExactFactor(const Kernel& k, const Profile& profile, const Stack& stack) {
   switch (k.kind) {
@@ -89,11 +95,13 @@ double KernelSeconds(const Kernel& k, const Profile& profile, const Stack& stack
       return std::max(one - launch, 0.0) * k.count * stack.grouped_gemm_factor + launch;
     }
     case KernelKind::kAttentionForward:
-      return AttentionFactor(stack, profile.device.compute_capability) *
+      return Emulated(k.dtype, profile) *
+             AttentionFactor(stack, profile.device.compute_capability) *
              profile.AttentionForwardSeconds(k.sequences, k.heads, k.kv_heads, k.q_len, k.kv_len,
                                              k.head_dim, k.causal);
     case KernelKind::kAttentionBackward:
-      return AttentionFactor(stack, profile.device.compute_capability) *
+      return Emulated(k.dtype, profile) *
+             AttentionFactor(stack, profile.device.compute_capability) *
              profile.AttentionBackwardSeconds(k.sequences, k.heads, k.kv_heads, k.q_len, k.kv_len,
                                               k.head_dim, k.causal);
     case KernelKind::kDecodeAttention:

@@ -153,7 +153,8 @@ LastingMemory LastingOf(const Scenario& s, const RankClass& c) {
   for (std::size_t i = 0; i < c.modules.size(); ++i) {
     const ModuleShare& share = c.modules[i];
     const bool backbone = i + 1 == c.modules.size();
-    const bool adapted = training && backbone && HasAdapter(plan);
+    // A tower has adapters of its own where prompts are learned before it.
+    const bool adapted = training && (backbone ? HasAdapter(plan) : share.adapter_parameters > 0);
     const bool base_trained = training && share.trained && !adapted;
     const double all = share.parameters + share.expert_parameters;
     whole += all;

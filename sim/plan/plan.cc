@@ -119,8 +119,14 @@ std::string DescribeRecipe(const Plan& plan) {
       ", recompute " + RecomputeName(plan.recompute.scope) + ", " + PrecisionName(plan.precision);
   if (plan.optimizer != OptimizerKind::kAdam) text += ", " + OptimizerName(plan.optimizer);
   if (plan.adapter.kind != AdapterKind::kNone) {
-    text += plan.adapter.kind == AdapterKind::kLora ? ", LoRA" : ", DoRA";
-    text += " rank " + std::to_string(plan.adapter.rank);
+    if (plan.adapter.kind == AdapterKind::kPrompt) {
+      text += ", " + std::to_string(plan.adapter.prompt_tokens) + " prompt tokens";
+    } else {
+      text += plan.adapter.kind == AdapterKind::kLora ? ", LoRA" : ", DoRA";
+      text += " rank " + std::to_string(plan.adapter.rank);
+      if (plan.adapter.per_modality) text += " for each modality";
+      if (plan.adapter.routed_by_score) text += ", routed by score";
+    }
     if (plan.adapter.base != QuantisedBase::kNone)
       text += " over " + QuantisedBaseName(plan.adapter.base);
   }

@@ -5,8 +5,9 @@
 #include <numeric>
 #include <string>
 
-#include "sim/plan/split.h"
+#include "sim/cost/dtype_table.h"
 #include "sim/plan/expert_routing.h"
+#include "sim/plan/split.h"
 
 // The rules of a plan, each a function that names what is broken, where, and what would do instead.
 // Degrees come first (they decide the replicas), then the batch, then what needs both.
@@ -631,6 +632,22 @@ class Checker {
                      ? "precision = fp8 or fp8-block; mxfp8 and nvfp4 came with Blackwell"
                      : "precision = bf16; fp8 came with Ada and Hopper, mxfp8 and nvfp4 with "
                        "Blackwell");
+    }
+    // fp32 sums on CUDA cores take the place of matrix units that a device has for fp16 alone.
+    if (plan_.precision == Precision::kBf16 && !HasMatrixUnits(in_.profile, DType::kBf16) &&
+        HasMatrixUnits(in_.profile, DType::kFp16)) {
+      Warn(at_.whole, 1391, "precision",
+           "'" + device.name +
+               "' has no matrix units for bf16: its products run on CUDA cores in "
+               "fp32, at a fraction of the fp16 rate",
+           "precision = fp16, with loss scaling; or a GPU from Ampere on");
+    }
+    if (plan_.attention == AttentionKernel::kFlash2 && capability > 0 && capability < 8) {
+      Infeasible(at_.whole, 392, "attention",
+                 "FlashAttention 2 is written for Ampere and later; '" + device.name +
+                     "' has compute capability " + Json(capability).Dump(),
+                 capability >= 7.5 ? "attention = flash1, which runs on Turing; or unfused"
+                                   : "attention = unfused, or leave it to the stack");
     }
     if (plan_.attention == AttentionKernel::kFlash3 && (capability < 9 || capability >= 10)) {
       Infeasible(at_.whole, 383, "attention",

@@ -53,15 +53,41 @@ Recompute ReadRecompute(ObjectReader& plan) {
   return recompute;
 }
 
+// Learned tokens in place of matrices: what is told of matrices has nothing to act on.
+Adapter ReadPrompts(ObjectReader reader, Adapter adapter) {
+  for (const char* key : {"rank", "targets", "dropout", "trains_embeddings", "per_modality",
+                          "routed_by_score", "misrouted"}) {
+    if (!reader.Has(key)) continue;
+    reader.Fail(390, key, "'" + std::string(key) + "' belongs to low-rank adapters, not to prompts",
+                "remove it, or kind = lora");
+  }
+  adapter.prompt_tokens = static_cast<int>(reader.IntegerOr("prompt_tokens", 8, 1, 65536));
+  reader.Finish();
+  return adapter;
+}
+
 Adapter ReadAdapter(ObjectReader reader) {
   Adapter adapter;
-  adapter.kind =
-      reader.ChoiceOr("kind", 0, {"lora", "dora"}) == 0 ? AdapterKind::kLora : AdapterKind::kDora;
-  adapter.rank = static_cast<int>(reader.IntegerOr("rank", 8, 1, 65536));
-  adapter.dropout = reader.BoolOr("dropout", false);
+  const AdapterKind kinds[] = {AdapterKind::kLora, AdapterKind::kDora, AdapterKind::kPrompt};
+  adapter.kind = kinds[reader.ChoiceOr("kind", 0, {"lora", "dora", "prompt"})];
   adapter.base = static_cast<QuantisedBase>(
       reader.ChoiceOr("base", 0, {"bf16", "int8", "nf4", "nf4-double", "gptq4"}));
+  if (adapter.kind == AdapterKind::kPrompt) return ReadPrompts(reader, adapter);
+  if (reader.Has("prompt_tokens")) {
+    reader.Fail(390, "prompt_tokens", "'prompt_tokens' belongs to prompts, not to adapters",
+                "remove it, or kind = prompt");
+  }
+  adapter.rank = static_cast<int>(reader.IntegerOr("rank", 8, 1, 65536));
+  adapter.dropout = reader.BoolOr("dropout", false);
   adapter.trains_embeddings = reader.BoolOr("trains_embeddings", false);
+  adapter.per_modality = reader.BoolOr("per_modality", false);
+  adapter.routed_by_score = reader.BoolOr("routed_by_score", false);
+  adapter.misrouted = reader.NumberOr("misrouted", 0, 0, 1);
+  for (const char* key : {"routed_by_score", "misrouted"}) {
+    if (adapter.per_modality || !reader.Has(key)) continue;
+    reader.Fail(391, key, "'" + std::string(key) + "' routes between adapters, and there is one",
+                "per_modality = true, or remove it");
+  }
   const std::vector<std::string> known = {"q", "k", "v", "o", "gate", "up", "down"};
   adapter.targets = reader.Has("targets") ? reader.Strings("targets") : known;
   for (const std::string& target : adapter.targets) {
@@ -105,8 +131,8 @@ void ReadOverlap(ObjectReader reader, Overlap* overlap) {
 
 GradientCompression ReadCompression(ObjectReader reader) {
   GradientCompression c;
-  c.selection =
-      static_cast<GradientSelection>(1 + reader.Choice("selection", {"topk", "covariance_topk", "mask"}));
+  c.selection = static_cast<GradientSelection>(
+      1 + reader.Choice("selection", {"topk", "covariance_topk", "mask"}));
   c.keep = reader.Number("keep", 1e-9, 1);
   c.value_bits = static_cast<int>(reader.IntegerOr("value_bits", 16, 1, 64));
   c.index_bits = static_cast<int>(reader.IntegerOr("index_bits", 32, 1, 64));
@@ -286,6 +312,11 @@ Plan ReadPlan(ObjectReader reader, const Model& model, const Cluster& cluster,
     plan.vpp = 2;
   ReadFrozen(reader, model, &plan);
   if (plan.adapter.kind != AdapterKind::kNone) plan.modules[backbone].frozen = true;
+  // Prompts are learned before every tower, and all towers are frozen.
+  for (std::size_t i = 0; i < backbone; ++i) {
+    if (plan.adapter.kind == AdapterKind::kPrompt && !model.modules[i].runs.empty())
+      plan.modules[i].frozen = true;
+  }
   reader.Finish();
   at.whole = reader;
   CheckPlan({model, cluster, profile, workload}, at, &plan, warnings);

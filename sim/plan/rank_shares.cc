@@ -98,8 +98,12 @@ double OptimizedParameters(const Scenario& s, const StageUnits& stage, std::size
 
 Kernel OptimizerKernel(const Scenario& s, const StageUnits& stage, std::size_t number) {
   Kernel kernel;
-  kernel.bytes = OptimizedParameters(s, stage, number) * (1 - s.plan.offload.optimizer) *
-                 s.stack->optimizer_traffic_bytes;
+  const double parameters = OptimizedParameters(s, stage, number) * (1 - s.plan.offload.optimizer);
+  kernel.bytes = parameters * s.stack->optimizer_traffic_bytes;
+  // fp16 scales its loss: before the step a pass over all gradients divides them, in place, and looks
+  // for infinities (Micikevicius et al. 2018, section 3.2; torch's GradScaler).
+  if (s.plan.precision == Precision::kFp16)
+    kernel.bytes += 2 * parameters * s.stack->gradient_bytes;
   return kernel;
 }
 

@@ -4,11 +4,13 @@
 #include <cmath>
 #include <utility>
 
+#include "models/prune.h"
 #include "models/reader.h"
 #include "sim/core/hash.h"
 #include "sim/core/object_reader.h"
 #include "sim/plan/pools.h"
 #include "sim/plan/uneven.h"
+#include "sim/workload/changed_load.h"
 
 namespace aurum {
 
@@ -128,6 +130,42 @@ std::shared_ptr<const Stack> StackOfPlan(const Scenario& s, const ObjectReader& 
   return stack;
 }
 
+// The model becomes a changed copy; the inputs say how.
+PrunedModel Prune(const ObjectReader& reader, Scenario* s) {
+  PrunedModel pruned =
+      PruneModel(*s->model, reader, s->workload.task == Task::kTrain, &s->warnings);
+  if (pruned.any_tokens && s->workload.Uneven()) {
+    reader.Fail(654, "", "tokens are merged in samples that are all alike",
+                "say one sample with text_tokens and images, or remove keep_tokens");
+  }
+  if (pruned.told.empty()) return pruned;
+  s->model = std::make_shared<const Model>(pruned.model);
+  s->inputs.push_back({"prune", pruned.told, HashText(reader.value().Dump()).Hex()});
+  return pruned;
+}
+
+Budget ReadBudget(ObjectReader reader, bool has_target) {
+  Budget budget;
+  const auto number = [&](const char* key, std::optional<double>* to) {
+    if (reader.Has(key)) *to = reader.Number(key, 1e-9, 1e15);
+  };
+  if (reader.Has("gpus")) budget.gpus = static_cast<int>(reader.Integer("gpus", 1, 100'000'000));
+  number("device_gib", &budget.device_gib);
+  number("hours", &budget.hours);
+  number("energy_kwh", &budget.energy_kwh);
+  number("step_s", &budget.step_s);
+  for (const char* key : {"hours", "energy_kwh"}) {
+    if (has_target || !reader.Has(key)) continue;
+    reader.Fail(655, key,
+                std::string("'") + key +
+                    "' is of a whole training, and nothing says how "
+                    "many steps that is",
+                "target.steps, or step_s for a single step");
+  }
+  reader.Finish();
+  return budget;
+}
+
 Target ReadTarget(ObjectReader reader) {
   Target target;
   target.steps = reader.Number("steps", 1e-3, 1e15);
@@ -187,9 +225,15 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
   input("stack", stack, stack_entry.hash);
 
   scenario.workload = ReadWorkload(reader.Object("workload"), cache->samples());
+  std::optional<PrunedModel> pruned;
+  if (auto prune = reader.ObjectIf("prune")) pruned = Prune(*prune, &scenario);
   scenario.sample = AtKey(reader, "workload", [&] {
     return LoadOfSample(*scenario.model, scenario.workload, &scenario.warnings);
   });
+  if (pruned && pruned->any_tokens) {
+    AtKey(reader, "prune",
+          [&] { KeepMediaTokens(*scenario.model, pruned->modules, &scenario.sample); });
+  }
   if (auto what_if = reader.ObjectIf("what_if")) {
     WhatIf& w = scenario.what_if;
     if (what_if->Has("flops_gflop_per_token"))
@@ -248,6 +292,8 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
   if (auto variation = reader.ObjectIf("variation")) scenario.variation = ReadVariation(*variation);
   if (auto goodput = reader.ObjectIf("goodput")) scenario.goodput = ReadGoodput(*goodput);
   if (auto target = reader.ObjectIf("target")) scenario.target = ReadTarget(*target);
+  if (auto budget = reader.ObjectIf("budget"))
+    scenario.budget = ReadBudget(*budget, scenario.target.has_value());
   if (reader.Has("pools")) {
     scenario.pools = ReadPools(reader.Objects("pools"), *scenario.cluster, cache);
     for (const Pool& pool : scenario.pools)
@@ -265,6 +311,9 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
     scenario.plan = ReadPlan(reader.Object("plan"), *scenario.model, *scenario.cluster,
                              *scenario.profile, scenario.workload, &scenario.warnings);
     scenario.stack = StackOfPlan(scenario, reader.Object("plan"));
+    const Adapter& adapter = scenario.plan.adapter;
+    if (adapter.kind == AdapterKind::kPrompt)
+      AddPromptTokens(*scenario.model, adapter.prompt_tokens, &scenario.sample);
     AtKey(reader, "workload", [&] { DrawData(&scenario); });
   } else {
     reader.Fail(102, "", "missing key 'plan'",

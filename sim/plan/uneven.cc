@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/workload/changed_load.h"
 #include "sim/workload/typical_load.h"
 
 namespace aurum {
@@ -42,6 +43,13 @@ void DrawData(Scenario* scenario) {
   if (!scenario->workload.Uneven()) return;
   const StepShape shape = ShapeOf(*scenario);
   std::vector<StepLoads> steps = DrawSteps(*scenario->model, scenario->workload, shape);
+  const Adapter& adapter = scenario->plan.adapter;
+  if (adapter.kind == AdapterKind::kPrompt) {
+    for (StepLoads& step : steps) {
+      for (SampleLoad& load : step.micro_batches)
+        AddPromptTokens(*scenario->model, adapter.prompt_tokens, &load);
+    }
+  }
   scenario->sample =
       RowOf(MeanMicroBatch(steps), static_cast<double>(scenario->plan.micro_batch_size));
   scenario->steps = std::make_shared<const std::vector<StepLoads>>(std::move(steps));
@@ -51,6 +59,8 @@ Scenario WithHeaviestSample(const Scenario& scenario) {
   Scenario heaviest = scenario;
   heaviest.sample = RowOf(LongestLoad(*scenario.model, scenario.workload, *scenario.steps),
                           static_cast<double>(scenario.plan.micro_batch_size));
+  if (scenario.plan.adapter.kind == AdapterKind::kPrompt)
+    AddPromptTokens(*scenario.model, scenario.plan.adapter.prompt_tokens, &heaviest.sample);
   heaviest.steps.reset();
   heaviest.step = nullptr;
   return heaviest;

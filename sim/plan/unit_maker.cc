@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/workload/adapter_routing.h"
+
 namespace aurum {
 namespace {
 
@@ -18,8 +20,14 @@ double TotalTokens(const std::vector<SequenceBatch>& batches) {
 
 void UnitMaker::AddInput(const Share& share, std::vector<Unit>* units) const {
   const Module& m = *share.module;
-  const double tokens = TotalTokens(share.batches) / share.cp;
-  if (m.vocabulary == 0 && m.input.empty() && m.embedding_parameters == 0 && m.queries == 0) return;
+  const double prompts = PromptTokens(share);
+  double sequences = 0;
+  for (const SequenceBatch& batch : share.batches) sequences += batch.sequences;
+  const double all = TotalTokens(share.batches) / share.cp;
+  const double tokens = std::max(all - prompts * sequences / share.cp, 0.0);  // that come in
+  if (m.vocabulary == 0 && m.input.empty() && m.embedding_parameters == 0 && m.queries == 0 &&
+      prompts == 0)
+    return;
   const CostContext context = Wide();
   Unit unit = Base(share, "embedding");
   for (const Linear& linear : m.input) {
@@ -35,7 +43,14 @@ void UnitMaker::AddInput(const Share& share, std::vector<Unit>* units) const {
   unit.parameters.largest_matrix = table;
   if (share.backbone && plan_.adapter.trains_embeddings && Training())
     unit.parameters.adapters = table;
-  const double bytes = kValueBytes * tokens * m.hidden / (share.sequence_parallel ? share.tp : 1);
+  if (prompts > 0) {
+    const PassCost look_up = CostOfEmbedding(prompts * sequences, m.hidden, context);
+    unit.first.forward += look_up.forward;
+    unit.first.adapter_gradient += look_up.weight_gradient;
+    unit.parameters.adapters += prompts * m.hidden;
+  }
+  if (share.backbone) AddRouting(&unit);
+  const double bytes = kValueBytes * all * m.hidden / (share.sequence_parallel ? share.tp : 1);
   unit.memory.work_forward_bytes = bytes;  // then the first layer's own input
   units->push_back(unit);
 }
@@ -130,6 +145,27 @@ void UnitMaker::AddMultiTokenPrediction(const Share& share, std::vector<Unit>* u
     units->push_back(std::move(unit));
     units->push_back(HeadUnit(share, /*shared=*/true));
   }
+}
+
+// Learned tokens before every sequence of this module.
+double UnitMaker::PromptTokens(const Share& share) const {
+  if (plan_.adapter.kind != AdapterKind::kPrompt || !Training() || share.module->runs.empty())
+    return 0;
+  return plan_.adapter.prompt_tokens;
+}
+
+// A router that branches on a figure of the device (`.item()`) waits until all that was enqueued has
+// run. The device then stands idle until the host has enqueued again: in a framework that runs
+// layers one by one, for the host's time of a layer pass, after which the queue grows again where
+// the device is the slower of the two. Nothing is told of a wake-up below that.
+void UnitMaker::AddRouting(Unit* unit) const {
+  if (!plan_.adapter.routed_by_score) return;
+  constexpr double kReadBackSeconds = 10e-6;  // a copy of four bytes to the host, and its interrupt
+  Kernel kernel;
+  kernel.kind = KernelKind::kHost;
+  kernel.host_s = kReadBackSeconds + context_.stack->host_per_layer_s;
+  unit->first.forward.memory_s += kernel.host_s;
+  if (context_.lists_kernels) unit->first.forward.kernels.push_back(kernel);
 }
 
 // `shared`: its matrix is another head's.
@@ -259,7 +295,13 @@ double UnitMaker::AdapterParameters(const Layer& layer, double hidden, double tp
   add("up", hidden, width, copies);
   if (m.gated) add("gate", hidden, width, copies, true);
   add("down", width, hidden, copies);
-  return total / tp;
+  return total * AdapterCopies() / tp;
+}
+
+// With an adapter for every modality, all of them are held and trained, whichever a sample takes.
+double UnitMaker::AdapterCopies() const {
+  if (!plan_.adapter.per_modality) return 1;
+  return static_cast<double>(ModalitiesOf(*scenario_.model).size());
 }
 
 Unit UnitMaker::LayerUnit(const Share& share, const Layer& layer,

@@ -53,6 +53,9 @@ class UnitMaker {
   // Narrow formats are for the products of the backbone's layers.
   CostContext Wide() const;
   void AddHostTime(Unit* unit) const;
+  void AddRouting(Unit* unit) const;
+  double PromptTokens(const Share& share) const;
+  double AdapterCopies() const;
   static Unit Base(const Share& share, const char* name);
   double AdapterParameters(const Layer& layer, double hidden, double tp, bool apart) const;
   Unit LayerUnit(const Share& share, const Layer& layer, const Recompute& recompute) const;

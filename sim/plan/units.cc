@@ -312,6 +312,17 @@ std::vector<bool> ModulesWithBackward(const Model& model, const Plan& plan) {
       if (reaches && !plan.modules[j].frozen) backward[i] = true;
     }
   }
+  if (plan.adapter.kind == AdapterKind::kPrompt) {
+    // Prompts stand before the first layer, so gradients pass through all of them.
+    for (std::size_t i = 0; i < n; ++i) {
+      const bool prompted = !model.modules[i].runs.empty();
+      for (std::size_t j = i; prompted && j < n; ++j) {
+        if (j == i || (j + 1 == n ? model.task == ModelTask::kGenerative
+                                  : model.modules[j].modality == model.modules[i].modality))
+          backward[j] = true;
+      }
+    }
+  }
   if (plan.adapter.kind != AdapterKind::kNone) backward[n - 1] = true;
   return backward;
 }

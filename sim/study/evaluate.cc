@@ -8,9 +8,11 @@
 #include "sim/plan/pools.h"
 #include "sim/plan/uneven.h"
 #include "sim/plan/waves.h"
+#include "sim/study/budget.h"
 #include "sim/study/busy_split.h"
 #include "sim/study/data_report.h"
 #include "sim/study/run_id.h"
+#include "sim/workload/adapter_routing.h"
 
 namespace aurum {
 namespace {
@@ -154,6 +156,20 @@ Json BusyJson(const Evaluation& e) {
     entry.Set("communication_s", split[c].communication_s);
     entry.Set("idle_s", split[c].idle_s);
     entry.Set("utilisation", split[c].Utilisation());
+    out.Append(std::move(entry));
+  }
+  return out;
+}
+
+// What the router gives to every modality's adapter.
+Json AdaptersJson(const Scenario& s) {
+  Json out = Json::Array();
+  for (const AdapterLoad& load : LoadOfAdapters(*s.model, s.workload, s.plan.adapter.misrouted)) {
+    Json entry = Json::Object();
+    entry.Set("modality", ModalityName(load.modality));
+    entry.Set("own_share", load.own_share);
+    entry.Set("share", load.share);
+    entry.Set("foreign_share", load.foreign_share);
     out.Append(std::move(entry));
   }
   return out;
@@ -391,6 +407,8 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
     out.Set("target_steps", s.target->Steps());
     out.Set("time_to_target_s", s.target->Steps() * step);
   }
+  if (s.budget) out.Set("budget", BudgetJson(JudgeBudget(e)));
+  if (s.plan.adapter.per_modality) out.Set("adapters", AdaptersJson(s));
   out.Set("model_tflops_per_gpu", ModelFlopsPerGpu(e) / step / kTera);
   out.Set("mfu", ModelFlopsUtilisation(e));
   out.Set("limit", LimitName(WhatLimits(e.Time())));

@@ -273,6 +273,27 @@ class Results(Files):
         self.assertLessEqual(step("what_if.nvlink_factor=2"), base)
         self.assertLess(step("cluster=32xa100-hdr"), base)
 
+    def test_formats_of_every_device(self):
+        rows = json.loads(aurum("list", "dtypes", "--json").stdout)["dtypes"]
+        by_name = {row["profile"]: {d["dtype"]: d for d in row["dtypes"]} for row in rows}
+        self.assertEqual(by_name["v100-32"]["bf16"]["units"], "CUDA cores")
+        self.assertEqual(by_name["v100-32"]["fp16"]["units"], "tensor cores")
+        self.assertEqual(by_name["a100"]["bf16"], {**by_name["a100"]["fp16"], "dtype": "bf16"})
+        self.assertNotIn("fp8", by_name["a100"])
+        self.assertIn("fp8", by_name["h100"])
+
+    def test_a_budget_that_is_exceeded_is_infeasible(self):
+        file = "scenarios/articles/b1-four-gpu-budget.json"
+        within = aurum("simulate", file, "--json")
+        self.assertEqual(within.returncode, 0, within.stderr)
+        self.assertEqual({line["verdict"] for line in json.loads(within.stdout)["budget"]}, {"within"})
+        ran = aurum("simulate", file, "--set", "budget.hours=1", "--json")
+        self.assertEqual(ran.returncode, 4)
+        self.assertIn("E0656", ran.stderr)
+        verdicts = {line["item"]: line["verdict"] for line in json.loads(ran.stdout)["budget"]}
+        self.assertEqual(verdicts["hours"], "exceeded")
+        self.assertEqual(verdicts["gpus"], "within")
+
     def test_dry_run_and_version_and_list(self):
         self.assertEqual(aurum("simulate", SCENARIO, "--dry-run").returncode, 0)
         self.assertIn("aurum ", aurum("--version").stdout)
