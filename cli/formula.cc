@@ -107,8 +107,8 @@ std::string FitText(const Options& options, const Evaluation& e, const std::vect
   return out;
 }
 
-ExitCode FitToRuns(const Options& options, const Evaluation& e,
-                   const std::vector<std::string>& files, InputCache* cache) {
+ExitCode FitSteps(const Options& options, const Evaluation& e,
+                  const std::vector<std::string>& files, InputCache* cache) {
   std::vector<FormulaPoint> points;
   for (const std::string& file : files) {
     for (FormulaPoint& point : StepsOf(file, cache)) points.push_back(std::move(point));
@@ -180,8 +180,8 @@ std::string BoundaryText(const Options& options, const BoundaryAxes& axes,
   return out + "\n" + BoundarySentence(axes.grid, all, kTolerance) + "\n";
 }
 
-ExitCode Boundary(const Options& options, const JsonDocument& document, const Evaluation& e,
-                  int grid, InputCache* cache) {
+ExitCode FindWhere(const Options& options, const JsonDocument& document, const Evaluation& e,
+                   int grid, InputCache* cache) {
   BoundaryAxes axes = AxesAround(document, e, static_cast<std::size_t>(grid));
   RunBoundary(document, cache, options.level, options.jobs, &axes);
   std::vector<BoundaryOf> all;
@@ -252,8 +252,8 @@ ExitCode FormulaCommand(const Options& options, const std::string& file,
   InputCache cache(options.data_root);
   const Evaluation e = Evaluate(ReadScenario(document, &cache), options.level, options.fold);
   PrintWarnings(options, e.scenario.warnings);
-  if (!command.fit.empty()) return FitToRuns(options, e, command.fit, &cache);
-  if (command.boundary) return Boundary(options, document, e, command.grid, &cache);
+  if (!command.fit.empty()) return FitSteps(options, e, command.fit, &cache);
+  if (command.boundary) return FindWhere(options, document, e, command.grid, &cache);
   if (options.format == Format::kJson || options.format == Format::kJsonLines) {
     const Json result = FormulaJson(e, options.weights, kToolVersion);
     WriteOutput(options, result.Dump(options.format == Format::kJson ? 2 : -1) + "\n");

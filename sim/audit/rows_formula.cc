@@ -310,14 +310,15 @@ Recomputed Order(const AuditInput& in, bool highest) {
   std::string formula;
   for (std::size_t i = 0; i < models.size(); ++i) {
     const Evaluation& e = in.Run({"model=" + models[i]});
-    const double gflop = e.program.own_flops_per_token / kGiga;
+    const Generation g = GenerationOf(e);
+    const double gflop = g.flops / (g.sequences * (g.prompt + g.generated)) / kGiga;
     formula += (i > 0 ? ", " : "") + models[i] + " " + Show(gflop);
     if (i == 0 || (highest ? gflop > best : gflop < best)) {
       best = gflop;
       at = i;
     }
   }
-  return Plain(static_cast<double>(at + 1), formula + " GFLOP a token",
+  return Plain(static_cast<double>(at + 1), formula + " GFLOP a processed token",
                highest ? "1 LLaVA-1.6, 2 Qwen-VL, 3 Fuyu: a large tower over 1,024 patches for 256 "
                          "tokens"
                        : "1 LLaVA-1.6, 2 Qwen-VL, 3 Fuyu: of 2,960 tokens that LLaVA passes, each "

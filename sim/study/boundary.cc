@@ -337,7 +337,7 @@ std::string BoxText(const BoundaryGrid& grid, const BoundaryBox& box) {
 
 const BoundaryOf& BestOf(const std::vector<BoundaryOf>& all) {
   return *std::max_element(all.begin(), all.end(), [](const BoundaryOf& a, const BoundaryOf& b) {
-    return a.inside < b.inside;
+    return a.inside != b.inside ? a.inside < b.inside : a.p90_gap > b.p90_gap;
   });
 }
 

@@ -109,7 +109,7 @@ BoundaryOf FindBoundary(const BoundaryGrid& grid, Combine combine, double tolera
 
 // "from 2 to 61 GFLOP per token, 16 to 1,000 GB/s, any alignment ratio"
 std::string BoxText(const BoundaryGrid& grid, const BoundaryBox& box);
-// What a user takes away, of the combine that is inside most often.
+// What a user takes away, of the combine that is inside most often (if equal, with the smaller gaps).
 std::string BoundarySentence(const BoundaryGrid& grid, const std::vector<BoundaryOf>& all,
                              double tolerance);
 const BoundaryOf& BestOf(const std::vector<BoundaryOf>& all);

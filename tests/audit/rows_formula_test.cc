@@ -114,7 +114,9 @@ TEST_CASE("A11: the article's protocol, three models, within its band or not") {
   Claims claims;
   CHECK(claims.Line("A11.llava").recomputed.value == doctest::Approx(14.6).epsilon(0.05));
   CHECK(claims.Line("A11.qwen").recomputed.value == doctest::Approx(25.9).epsilon(0.05));
-  CHECK(claims.Line("A11.fuyu").recomputed.value == doctest::Approx(16.8).epsilon(0.05));
+  // 16.8 with logits of every token; generation forms those of the prompt's last one alone, and Fuyu's
+  // vocabulary of 262,144 is 2.1 GFLOP a token.
+  CHECK(claims.Line("A11.fuyu").recomputed.value == doctest::Approx(15.0).epsilon(0.02));
   for (const char* id : {"A11.llava", "A11.qwen", "A11.fuyu"}) {
     CHECK(claims.Line(id).verdict == Verdict::kHolds);
     CHECK(claims.Claiming(id, 40) == Verdict::kRefuted);
