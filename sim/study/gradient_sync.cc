@@ -41,7 +41,7 @@ class WireRates {
   double SecondsPerByte(std::size_t stage, const OpInfo& info) {
     const Lane lane = info.lane;
     const bool sparse = info.module >= 0 &&
-                        s_.plan.modules[static_cast<std::size_t>(info.module)].compression.Any();
+                        s_.plan.modules[static_cast<std::size_t>(info.module)].compression.Sparse();
     const auto [entry, is_new] = known_.try_emplace({stage, lane, sparse}, 0.0);
     if (!is_new) return entry->second;
     const CollectiveKind kind = KindOf(s_.plan.sharding, lane, sparse);

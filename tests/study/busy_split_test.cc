@@ -21,6 +21,8 @@ TEST_CASE("the parts sum to the step, on every class, level and task") {
         "scenarios/llava-1.6-7b-generate-8xa100.json", "scenarios/qwen2.5-vl-72b-64xh100-sick.json",
         "scenarios/llava-1.6-7b-mixture-8xa100.json"}) {
     for (const Level level : {Level::kAnalytic, Level::kFlow}) {
+      // Samples that differ are simulated at the analytic level alone (E0387).
+      if (level == Level::kFlow && std::string(file).find("mixture") != std::string::npos) continue;
       CAPTURE(file);
       const Evaluation e = Run(file, {}, level);
       const std::vector<BusySplit> split = SplitBusyTime(e);
