@@ -407,7 +407,7 @@ void AddParallelRows(Computations* to) {
   (*to)["A14.every_step"] = CovarianceEveryStep;
   (*to)["A14.energy"] = EnergyInterpolated;
   (*to)["A14.sign"] = AccuracySign;
-  (*to)["A20.utilisation"] = MixedUtilisation;
+  (*to)["A20.mixed"] = MixedUtilisation;
   (*to)["A21.drift"] = Drift;
   (*to)["B14.passes"] = PassesPerKept;
   (*to)["B15.difficulty"] = DifficultyRange;
