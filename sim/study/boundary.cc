@@ -142,7 +142,7 @@ std::string_view FormulaFailureText(FormulaFailure failure) {
     case FormulaFailure::kSlowed:
       return "collectives slow the kernels beside them";
     case FormulaFailure::kReduceMore:
-      return "links are shared: gradients take longer than G/C";
+      return "more of the gradient exchange is exposed than G/C";
   }
   return "";
 }

@@ -42,7 +42,7 @@ enum class FormulaFailure {
   kBubbleMore,        // − it idles more, slower ranks of a stage included
   kAlignmentMore,     // − tokens are waited for longer than β·P_align
   kSlowed,            // − collectives slow the kernels that they run beside
-  kReduceMore,  // − more of the gradient exchange is waited for than its own time: links are shared
+  kReduceMore,  // − more of the gradient exchange is waited for than G/C: of other modules too
 };
 inline constexpr int kFormulaFailures = 13;
 // In words: "gradient exchange hides behind compute".

@@ -136,6 +136,11 @@ class Errors(Files):
     def test_weights_are_numbers(self):
         self.check("E0001", 2, "alpha from 0 to 1", "formula", SCENARIO, "--alpha", "nan")
 
+    def test_fits_and_boundaries_that_cannot_be(self):
+        self.check("E0741", 3, "what aurum execute writes", "formula", SCENARIO, "--fit", SCENARIO)
+        self.check("E0744", 2, "one of them", "formula", SCENARIO, "--boundary", "--fit", SCENARIO)
+        self.check("E0744", 2, "--boundary --grid 8", "formula", SCENARIO, "--grid", "4")
+
     def test_an_input_is_never_the_output(self):
         path = self.scenario()
         before = pathlib.Path(path).read_text()
@@ -318,6 +323,13 @@ class Results(Files):
         result = json.loads(aurum("formula", SCENARIO, "--json").stdout)
         self.assertEqual([t["module"] for t in result["terms"]], ["vision", "connector", "backbone"])
         self.assertIn("critical_path", aurum("formula", SCENARIO).stdout)
+        self.assertLess(result["forward_only"]["max_s"], result["by_combine"]["max_s"])
+
+    def test_where_the_formula_holds(self):
+        result = json.loads(aurum("formula", SCENARIO, "--boundary", "--grid", "2", "--json").stdout)["boundary"]
+        self.assertEqual(result["points"], 8)
+        self.assertEqual([c["combine"] for c in result["combines"]], ["max", "sum", "critical_path"])
+        self.assertIn("of the simulation at", result["sentence"])
 
     def test_decide(self):
         split = "scenarios/articles/a12-split-axis-8xa100.json"
