@@ -43,7 +43,7 @@ inline constexpr int kRootCauses = 7;
 std::string_view RootCauseName(RootCause cause);  // "none", "slow_gpu", "sick_link", …
 
 struct CauseRules {
-  double least_excess = 0.02;  // of T₀; below it nothing is wrong
+  double least_excess = 0.025; // of T₀; below it nothing is wrong
   double explains = 0.45;      // of the excess
   double least_resent = 1e-3;  // share of packets that NICs resend when they are sick
 };

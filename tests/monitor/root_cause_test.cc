@@ -105,12 +105,12 @@ TEST_CASE("the shipped rules are those that the fit scenarios give, and hold on 
     }
     return all;
   };
-  const std::vector<LabelledStep> fit = corpus(CauseFitScenarios(), 10, 1);
+  const std::vector<LabelledStep> fit = corpus(CauseFitScenarios(), 5, 1);
   const CauseRules fitted = FitCauseRules(fit);
   const CauseRules shipped;
   MESSAGE("fitted: ", fitted.least_excess, " ", fitted.explains);
   CHECK(ScoreCauses(fit, shipped).right >= ScoreCauses(fit, fitted).right - 1);
-  const std::vector<LabelledStep> unseen = corpus(CauseScoreScenarios(), 10, 2);
+  const std::vector<LabelledStep> unseen = corpus(CauseScoreScenarios(), 5, 2);
   const CauseScore score = ScoreCauses(unseen);
   MESSAGE("accuracy on unseen: ", score.Accuracy(), " of ", score.steps, "; places ",
           score.place_named, " of ", score.placed, ", suspects ", score.suspects);

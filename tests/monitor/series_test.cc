@@ -30,7 +30,12 @@ TEST_CASE("faults are told within steps and healthy steps are not; the article's
     CHECK(ours.detected_share == 1);
     // A step change is told by the median and the three in a row, a curve when it has fallen so far.
     CHECK(ours.mean_delay_steps < (score.name == "alignment falls" ? 25 : 8));
-    CHECK(score.faulty_s > score.healthy_s);
+    // Tokens that move are hidden behind seconds of kernels: MAR alone tells, and no step time would.
+    if (score.name == "alignment falls") {
+      CHECK(score.faulty_s < 1.01 * score.healthy_s);
+    } else {
+      CHECK(score.faulty_s > 1.2 * score.healthy_s);
+    }
   }
 }
 
@@ -41,7 +46,8 @@ TEST_CASE("steps of a series are the simulator's, MAR follows its curve, and see
   CHECK(simulator.MarAt(2, series.fault_step - 1) == 0.95);
   CHECK(simulator.MarAt(2, series.fault_step + 20) == doctest::Approx(0.725));
   CHECK(simulator.MarAt(2, series.steps - 1) == 0.5);
-  CHECK(simulator.StepSeconds(-1, -1, 0.3) > simulator.StepSeconds(-1, -1, 0.9));
+  CHECK(simulator.StepSeconds(-1, -1, 0.3) >= simulator.StepSeconds(-1, -1, 0.9));
+  CHECK(simulator.StepSeconds(0, -1, 0.95) > 1.2 * simulator.StepSeconds(-1, -1, 0.95));
   const StepRecord a = simulator.Step(0, 3, 130), b = simulator.Step(0, 3, 130);
   CHECK(StepLine(a) == StepLine(b));
   CHECK(StepLine(a) != StepLine(simulator.Step(0, 4, 130)));
