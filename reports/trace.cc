@@ -30,6 +30,7 @@ struct Span {
   OpId op = kNoOp;          // kNoOp: a wait
   const char* wait = nullptr;
   int micro_batch = -1;
+  std::size_t nth = 0;  // of its kind in its class
 };
 
 const char* WaitName(GapCause cause) {
@@ -82,12 +83,14 @@ struct Exchange {
   double factor = 1;  // from the algorithm's bandwidth to the bus's
 };
 
-// Collectives are listed of a program that is lowered for execution, which has no traffic.
-std::map<OpKey, Exchange> Exchanges(const Evaluation& e) {
+// Collectives are listed of a program that is lowered for execution, which has no traffic and may have
+// fewer classes: the n-th of a kind in a class is the n-th of that kind in any class of its stage.
+std::map<OpKey, std::vector<Exchange>> Exchanges(const Evaluation& e) {
   LowerOptions options;
   options.for_execution = true;
   const Program program = Lower(e.scenario, options);
-  std::map<OpKey, Exchange> out;
+  std::map<OpKey, std::vector<Exchange>> out;
+  std::map<OpKey, std::uint32_t> class_of;  // whose are listed
   for (OpId op = 0; op < program.info.size(); ++op) {
     const OpWork& work = program.work[op];
     if (work.communication == kNoWork) continue;
@@ -97,7 +100,10 @@ std::map<OpKey, Exchange> Exchanges(const Evaluation& e) {
     exchange.kind = c.transfer ? "send_recv" : CollectiveName(c.kind);
     exchange.bytes = c.bytes * work.times;
     exchange.factor = c.transfer ? 1 : BusFactor(c.kind, static_cast<int>(exchange.ranks));
-    out.emplace(KeyOf(program, op), std::move(exchange));
+    const OpKey key = KeyOf(program, op);
+    const std::uint32_t rank_class = program.info[op].rank_class;
+    if (class_of.emplace(key, rank_class).first->second == rank_class)
+      out[key].push_back(std::move(exchange));
   }
   return out;
 }
@@ -162,6 +168,8 @@ class Tracer {
     std::map<std::size_t, std::int64_t> next;
     for (OpId op = 0; op < e_.program.info.size(); ++op) {
       const OpInfo& info = e_.program.info[op];
+      std::size_t nth = 0;
+      if (info.lane != Lane::kMain) nth = seen_[{info.rank_class, KeyOf(e_.program, op)}]++;
       const Time start = e_.outcome.schedule.start[op], end = e_.outcome.schedule.end[op];
       if (start == end) continue;
       const std::size_t c = info.rank_class;
@@ -177,13 +185,13 @@ class Tracer {
         threads_[{c, thread}] = name;
         found = thread_of.emplace(std::pair{c, stream}, thread).first;
       }
-      spans_.push_back({c, found->second, start, end, op, nullptr, info.micro_batch});
+      spans_.push_back({c, found->second, start, end, op, nullptr, info.micro_batch, nth});
     }
     for (std::size_t c = 0; c < e_.outcome.gaps.size(); ++c) {
       for (const Gap& gap : e_.outcome.gaps[c]) {
         threads_[{c, kWaitThread}] = "waits of the kernels";
         spans_.push_back({c, kWaitThread, gap.start, gap.end, kNoOp, WaitName(gap.cause),
-                          gap.micro_batch});
+                          gap.micro_batch, 0});
       }
     }
   }
@@ -238,7 +246,7 @@ class Tracer {
     if (info->lane == Lane::kMain) return event;
     const auto found = exchanges_.find(KeyOf(e_.program, span.op));
     if (found != exchanges_.end()) {
-      const Exchange& exchange = found->second;
+      const Exchange& exchange = found->second[std::min(span.nth, found->second.size() - 1)];
       event.Set("name", EventKind(*e_.scenario.model, *info) + ": " + exchange.kind);
       args.Set("collective", exchange.kind);
       args.Set("group", LaneName(info->lane));
@@ -275,7 +283,8 @@ class Tracer {
   }
 
   const Evaluation& e_;
-  std::map<OpKey, Exchange> exchanges_;
+  std::map<OpKey, std::vector<Exchange>> exchanges_;
+  std::map<std::pair<std::uint32_t, OpKey>, std::size_t> seen_;
   std::vector<Span> spans_;
   std::map<std::pair<std::size_t, std::int64_t>, std::string> threads_;
   std::set<std::size_t> shown_;

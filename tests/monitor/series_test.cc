@@ -27,7 +27,7 @@ TEST_CASE("faults are told within steps and healthy steps are not; the article's
       CHECK(ours.fault_step_share == 0);
       continue;
     }
-    CHECK(ours.detected_share == 1);
+    CHECK(ours.detected_share == doctest::Approx(1));
     // A step change is told by the median and the three in a row, a curve when it has fallen so far.
     CHECK(ours.mean_delay_steps < (score.name == "alignment falls" ? 25 : 8));
     // Tokens that move are hidden behind seconds of kernels: MAR alone tells, and no step time would.
