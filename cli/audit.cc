@@ -66,10 +66,11 @@ ExitCode AuditCommand(const Options& options, const std::vector<std::string>& ro
   }
   Table table({"row", "claim", "claimed", "recomputed", "verdict"}, "<<>><");
   std::string behind;
-  int verdicts[4] = {};
+  int verdicts[4] = {}, implied[4] = {};
   for (const AuditLine& line : lines) {
-    ++verdicts[static_cast<int>(line.verdict)];
-    table.Row({line.claim.row, line.claim.text, WithUnit(line.claim.claimed, line.claim.unit),
+    ++(line.claim.implied ? implied : verdicts)[static_cast<int>(line.verdict)];
+    table.Row({line.claim.row, line.claim.text + (line.claim.implied ? " (implied)" : ""),
+               WithUnit(line.claim.claimed, line.claim.unit),
                WithUnit(line.recomputed.value, line.claim.unit),
                std::string(VerdictName(line.verdict))});
     behind += Behind(line, options.format);
@@ -77,10 +78,14 @@ ExitCode AuditCommand(const Options& options, const std::vector<std::string>& ro
   std::string out = table.As(options.format);
   if (options.format != Format::kCsv) {
     if (options.verbose || !rows.empty()) out += "\n" + behind;
-    out += fmt::format(
-        "\n{} claims: {} hold, {} are refuted, {} have no meaning that could be computed, {} are "
-        "about what a simulation of time takes as given\n",
-        lines.size(), verdicts[0], verdicts[1], verdicts[2], verdicts[3]);
+    const auto tally = [&](const char* what, const int(&of)[4]) {
+      return fmt::format(
+          "{} {}: {} hold, {} are refuted, {} have no meaning that could be computed, {} are about "
+          "what a simulation of time takes as given\n",
+          of[0] + of[1] + of[2] + of[3], what, of[0], of[1], of[2], of[3]);
+    };
+    out += "\n" + tally("figures that the articles print", verdicts) +
+           tally("implied by what they say", implied);
   }
   WriteOutput(options, out);
   return ExitCode::kOk;

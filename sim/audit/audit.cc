@@ -117,6 +117,7 @@ Json AuditJson(const std::vector<AuditLine>& lines, const std::string& tool_vers
     entry.Set("claimed", line.claim.claimed);
     entry.Set("recomputed", line.recomputed.value);
     entry.Set("unit", line.claim.unit);
+    entry.Set("implied", line.claim.implied);
     entry.Set("tolerance", line.claim.tolerance);
     entry.Set("verdict", std::string(VerdictName(line.verdict)));
     entry.Set("formula", line.recomputed.formula);

@@ -36,7 +36,9 @@ struct Claim {
   std::string unit;                     // "%", "GPUs", "×", ...
   double tolerance = 0;                 // relative, of `claimed`
   std::map<std::string, double> given;  // numbers that the claim rests on, by name
-  SourceLocation place;                 // of the claim in its file
+  // The article does not print the figure: it follows from what it says, or from its silence.
+  bool implied = false;
+  SourceLocation place;  // of the claim in its file
 };
 
 struct Recomputed {

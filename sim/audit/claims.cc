@@ -44,6 +44,7 @@ Claim ReadClaim(ObjectReader reader, const Computations& known) {
   claim.claimed = reader.Number("claimed", -1e18, 1e18);
   claim.unit = reader.String("unit", "");
   claim.tolerance = reader.NumberOr("tolerance", 0.05, 0, 100);
+  claim.implied = reader.BoolOr("implied", false);
   if (auto given = reader.ObjectIf("given")) {
     for (const std::string& name : given->Keys())
       claim.given[name] = given->Number(name, -1e30, 1e30);
