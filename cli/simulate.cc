@@ -243,9 +243,9 @@ std::string Summary(const Evaluation& e, const FixSearch& search, const Options&
   row("host, data", t.data_wait_s);
   row("optimizer", t.optimizer_s);
 
-  Table busy({"what GPUs do", "compute-bound", "memory-bound", "communication", "idle",
-              "\"utilisation\""},
-             "<>>>>>");
+  Table busy(
+      {"what GPUs do", "compute-bound", "memory-bound", "communication", "idle", "\"utilisation\""},
+      "<>>>>>");
   if (options.verbose) {
     const std::vector<BusySplit> split = SplitBusyTime(e);
     constexpr std::size_t kClassesShown = 16;
@@ -359,9 +359,9 @@ ExitCode SimulateCommand(const Options& options, const std::string& file) {
   InputCache cache(options.data_root);
   if (HasPhases(document) && !options.dry_run) return SimulatePhases(options, document, &cache);
   Scenario scenario = ReadScenario(document, &cache);
-  RefuseToReplace(scenario, {{"-o", options.output},
-                             {"--trace", options.trace},
-                             {"--prometheus", options.prometheus}});
+  RefuseToReplace(
+      scenario,
+      {{"-o", options.output}, {"--trace", options.trace}, {"--prometheus", options.prometheus}});
   if (options.dry_run) {
     if (HasPhases(document)) CheckPhases(document);
     PrintWarnings(options, scenario.warnings);

@@ -46,17 +46,19 @@ Recomputed Suppression(const AuditInput& in) {
   out.value = 100 * (1 - share);
   out.formula = "1 − " + std::to_string(alarms) + " alarms in " + std::to_string(trials) +
                 " windows of " + std::to_string(window) + " independent pairs; exactly, P(|r| < " +
-                Figure(bound) + ") = " + Percent(ChanceOfWeakCorrelation(std::max(window, 4), bound));
+                Figure(bound) +
+                ") = " + Percent(ChanceOfWeakCorrelation(std::max(window, 4), bound));
   out.remark =
-      "Two series that vary for different reasons are uncorrelated, which is how a healthy run looks. Of "
-      "five such pairs, most have a weak correlation by chance, so the rule alarms nearly all the time.";
+      "Two series that vary for different reasons are uncorrelated, which is how a healthy run "
+      "looks. Of "
+      "five such pairs, most have a weak correlation by chance, so the rule alarms nearly all the "
+      "time.";
   return out;
 }
 
 Recomputed FalseAlarms(const AuditInput& in) {
-  Series series = ReadSeries(
-      ReadJsonFile(in.context.data_root() + "/" + in.claim.scenario), in.context.data_root(),
-      in.context.cache());
+  Series series = ReadSeries(ReadJsonFile(in.context.data_root() + "/" + in.claim.scenario),
+                             in.context.data_root(), in.context.cache());
   series.seeds = static_cast<int>(in.Given("seeds"));
   const std::vector<CaseScore> scores = ScoreSeries(series, in.context.cache());
   const auto of = [&](const CaseScore& score, WatchedBy watcher) {
@@ -72,8 +74,8 @@ Recomputed FalseAlarms(const AuditInput& in) {
   for (std::size_t i = 1; i < scores.size(); ++i) {
     const RuleScore ours = of(scores[i], WatchedBy::kOurs);
     out.remark += (i == 1 ? " " : ", ") + scores[i].name + " told in " +
-                  Percent(ours.detected_share) + " of runs after " +
-                  Figure(ours.mean_delay_steps) + " steps";
+                  Percent(ours.detected_share) + " of runs after " + Figure(ours.mean_delay_steps) +
+                  " steps";
   }
   out.remark += ".";
   return out;
@@ -89,13 +91,14 @@ Recomputed BandGap(const AuditInput& in) {
   rules.level2 = high / 100;
   Recomputed out;
   out.value = level;
-  out.formula = "[" + Figure(low) + ", " + Figure(high) + ") and (" + Figure(high) + ", ∞): " +
-                Figure(deviation) + " % is level " + std::to_string(level) + "; ours, closed below: " +
-                std::to_string(BandOf(deviation / 100, rules));
-  out.remark = level == 0 && deviation >= low
-                   ? "The upper band is open where the lower one ends: this deviation is in neither, "
-                     "and nothing is done."
-                   : "The bands hold this deviation.";
+  out.formula = "[" + Figure(low) + ", " + Figure(high) + ") and (" + Figure(high) +
+                ", ∞): " + Figure(deviation) + " % is level " + std::to_string(level) +
+                "; ours, closed below: " + std::to_string(BandOf(deviation / 100, rules));
+  out.remark =
+      level == 0 && deviation >= low
+          ? "The upper band is open where the lower one ends: this deviation is in neither, "
+            "and nothing is done."
+          : "The bands hold this deviation.";
   return out;
 }
 
@@ -115,8 +118,7 @@ Recomputed ConstantHistory(const AuditInput& in) {
     StepRecord record;
     record.step = i;
     record.step_time_s = seconds;
-    record.mar = in.Given("mar") *
-                 (1 + noise * RandomNormal(2, 1, static_cast<std::uint64_t>(i)));
+    record.mar = in.Given("mar") * (1 + noise * RandomNormal(2, 1, static_cast<std::uint64_t>(i)));
     mar.push_back(*record.mar);
     asr.push_back(1 / seconds);
     alarms += ArticleDriftRule(mar, asr) ? 1 : 0;
@@ -128,10 +130,10 @@ Recomputed ConstantHistory(const AuditInput& in) {
   out.formula = std::to_string(steps) + " steps, each " + Percent(growth) +
                 " longer than the one before, MAR " + Figure(in.Given("mar")) + ": alarms on " +
                 std::to_string(alarms) + " steps; ours on " + std::to_string(ours);
-  out.remark = noise == 0
-                   ? "A series that does not vary has no correlation: NumPy gives NaN, NaN < 0.65 is "
-                     "false, and false means that all is well."
-                   : "With noise the correlation has a value.";
+  out.remark =
+      noise == 0 ? "A series that does not vary has no correlation: NumPy gives NaN, NaN < 0.65 is "
+                   "false, and false means that all is well."
+                 : "With noise the correlation has a value.";
   return out;
 }
 
@@ -162,14 +164,15 @@ Recomputed NegativeCorrelation(const AuditInput& in) {
   }
   Recomputed out;
   out.value = 100.0 * alarms / windows;
-  out.formula = "r = " + Figure(target) + " over " + std::to_string(steps) + " steps: alarms in " +
-                Figure(out.value) + " % of the windows; over the last " +
-                std::to_string(rules.window) + " steps r = " +
-                Figure(Correlate({mar.end() - rules.window, mar.end()},
-                                 {asr.end() - rules.window, asr.end()})
-                           .r.value_or(0)) +
-                ", ours: level " + std::to_string(monitor.signal(Signal::kOpposed).level);
-  out.remark = "The rule takes |r|, so that the better the alignment the slower the step counts as health.";
+  out.formula =
+      "r = " + Figure(target) + " over " + std::to_string(steps) + " steps: alarms in " +
+      Figure(out.value) + " % of the windows; over the last " + std::to_string(rules.window) +
+      " steps r = " +
+      Figure(Correlate({mar.end() - rules.window, mar.end()}, {asr.end() - rules.window, asr.end()})
+                 .r.value_or(0)) +
+      ", ours: level " + std::to_string(monitor.signal(Signal::kOpposed).level);
+  out.remark =
+      "The rule takes |r|, so that the better the alignment the slower the step counts as health.";
   return out;
 }
 
@@ -182,7 +185,8 @@ Recomputed UnnormalisedDeviation(const AuditInput& in) {
   out.formula = "|MAR " + Figure(mar) + " − ASR 1| at the baseline of " + in.claim.scenario +
                 " = " + Figure(out.value) + " %";
   out.remark =
-      "A share of tokens less a ratio of times is no percentage of anything: a run with a steady MAR of "
+      "A share of tokens less a ratio of times is no percentage of anything: a run with a steady "
+      "MAR of "
       "0.85 would be in alarm from its first step. Over their own baselines both begin at 1.";
   out.verdict = Verdict::kUndefined;
   return out;
@@ -200,10 +204,11 @@ Recomputed LinkErrors(const AuditInput& in) {
   const double now = with(rate);
   Recomputed out;
   out.value = 100 * (now / healthy - 1);
-  out.formula = "one NIC at 1 − " + Figure(rate) + " of its rate: step " + Figure(healthy) + " s → " +
-                Figure(now) + " s; at 50 %: " + Figure(with(0.5)) + " s";
+  out.formula = "one NIC at 1 − " + Figure(rate) + " of its rate: step " + Figure(healthy) +
+                " s → " + Figure(now) + " s; at 50 %: " + Figure(with(0.5)) + " s";
   out.remark =
-      "A link's errors cost a step only what its collectives are exposed. The counter is worth an alarm "
+      "A link's errors cost a step only what its collectives are exposed. The counter is worth an "
+      "alarm "
       "(aurum monitor --diagnose reads it), but its percentage is not the step's.";
   return out;
 }
@@ -220,7 +225,8 @@ Recomputed StrandedGpus(const AuditInput& in) {
                 std::to_string(tp) + ", pp " + std::to_string(pp) + ": " +
                 std::to_string(f.in_replicas) + " of " + std::to_string(f.gpus) + " train";
   out.remark =
-      "The report that the figure is taken from could not be found, nor what its utilisation is a share "
+      "The report that the figure is taken from could not be found, nor what its utilisation is a "
+      "share "
       "of. Fragmentation alone can bring it about: whole groups must fit into nodes.";
   out.verdict = Verdict::kUndefined;
   return out;
@@ -243,8 +249,10 @@ Recomputed SameUtilisation(const AuditInput& in) {
   };
   out.formula = in.claim.scenario + ": " + told(a) + "; " + other + ": " + told(b);
   const double apart = std::abs(a.compute_bound_s / a.Sum() - b.compute_bound_s / b.Sum());
-  out.remark = "The figure counts a kernel that waits for memory, and one that waits for another GPU, as work. "
-               "Told apart: aurum simulate -v, and aurum_busy_ratio of --prometheus.";
+  out.remark =
+      "The figure counts a kernel that waits for memory, and one that waits for another GPU, as "
+      "work. "
+      "Told apart: aurum simulate -v, and aurum_busy_ratio of --prometheus.";
   // The same figure for like steps would prove nothing.
   if (100 * apart < in.Given("least_difference_percent")) out.verdict = Verdict::kRefuted;
   return out;
@@ -254,14 +262,16 @@ Recomputed CollectiveSpans(const AuditInput& in) {
   const Evaluation& e = in.Run();
   int spans = 0;
   for (OpId op = 0; op < e.program.info.size(); ++op) {
-    if (e.program.info[op].lane != Lane::kMain && Seconds(e.program.graph.duration(op)) > 0) ++spans;
+    if (e.program.info[op].lane != Lane::kMain && Seconds(e.program.graph.duration(op)) > 0)
+      ++spans;
   }
   Recomputed out;
   out.value = spans;
   out.formula = std::to_string(spans) + " collectives and transfers of " + in.claim.scenario +
                 " have a span of their own: aurum simulate --trace";
   out.remark =
-      "It is about another program's traces. PyTorch's own profiler does record NCCL kernels; what they lack "
+      "It is about another program's traces. PyTorch's own profiler does record NCCL kernels; what "
+      "they lack "
       "is the group, the size and the bandwidth, which spans here carry.";
   out.verdict = Verdict::kUndefined;
   return out;
@@ -280,7 +290,8 @@ Recomputed RootCauses(const AuditInput& in) {
   out.value = 100 * score.Accuracy();
   out.formula = std::to_string(score.right) + " of " + std::to_string(score.steps) +
                 " simulated steps of plans and models that the rules were not fitted on; of " +
-                std::to_string(score.placed) + " with a place, its GPU or node is among the suspects in " +
+                std::to_string(score.placed) +
+                " with a place, its GPU or node is among the suspects in " +
                 std::to_string(score.place_named) + ", of " + Figure(score.suspects) +
                 " on average. Truth → answers:";
   for (int t = 0; t < kRootCauses; ++t) {
@@ -297,7 +308,8 @@ Recomputed RootCauses(const AuditInput& in) {
     out.formula += ";";
   }
   out.remark =
-      "The article's figure is of slow queries in a web shop, with no word on the classes, their shares or "
+      "The article's figure is of slow queries in a web shop, with no word on the classes, their "
+      "shares or "
       "the test set: nothing to compare with. Ours is of training steps, healthy ones included.";
   out.verdict = Verdict::kUndefined;
   return out;
