@@ -54,8 +54,7 @@ void WriteOutput(const Options& options, std::string_view text) {
 }
 
 Json WithRunId(Json document) {
-  if (document.Find("run_id") == nullptr)
-    document.Set("run_id", HashText(document.Dump()).Hex());
+  if (document.Find("run_id") == nullptr) document.Set("run_id", HashText(document.Dump()).Hex());
   return document;
 }
 

@@ -31,7 +31,7 @@ void OnInterrupt(int) { g_stop = true; }
 class Interrupts {
  public:
   Interrupts() {
-    struct sigaction action{};
+    struct sigaction action {};
     action.sa_handler = OnInterrupt;
     sigaction(SIGINT, &action, &interrupt_);
     sigaction(SIGTERM, &action, &terminate_);
@@ -44,7 +44,8 @@ class Interrupts {
   Interrupts& operator=(const Interrupts&) = delete;
 
  private:
-  struct sigaction interrupt_{}, terminate_{};
+  struct sigaction interrupt_ {
+  }, terminate_{};
 };
 
 // A baseline file: {"mar": …, "step_time_s": …}, or a result of `aurum simulate --json`.
@@ -77,7 +78,8 @@ void ReadBaseline(const std::string& text, MonitorRules* rules) {
   }
   const JsonDocument document = ReadJsonFile(text);
   const Json* mar = document.root.Find("mar");
-  if (const Json* alignment = document.root.Find("alignment"); mar == nullptr && alignment != nullptr)
+  if (const Json* alignment = document.root.Find("alignment");
+      mar == nullptr && alignment != nullptr)
     mar = alignment->Find("mar");
   const Json* step = document.root.Find("step_time_s");
   if ((mar == nullptr || !mar->IsNumber()) && (step == nullptr || !step->IsNumber())) {
@@ -91,8 +93,8 @@ void ReadBaseline(const std::string& text, MonitorRules* rules) {
 std::string Told(const MonitorEvent& e) {
   using Kind = MonitorEvent::Kind;
   if (e.kind == Kind::kBaseline) return fmt::format("step {}: the baseline is known", e.step);
-  std::string line = fmt::format("step {}: {} {}", e.step, SignalName(e.signal),
-                                 MonitorEventName(e.kind));
+  std::string line =
+      fmt::format("step {}: {} {}", e.step, SignalName(e.signal), MonitorEventName(e.kind));
   if (e.kind == Kind::kUndetermined) return line + ": " + e.reason;
   if (e.kind == Kind::kRaised || e.kind == Kind::kChanged) {
     line += fmt::format(" to level {}", e.level);
@@ -146,9 +148,9 @@ std::string DiagnosisText(const Diagnosis& d) {
   if (d.cause == RootCause::kNone)
     return fmt::format("diagnosis: steps are {:+.1f} % of the baseline's; nothing to explain\n",
                        100 * d.excess_share);
-  std::string out = fmt::format("diagnosis: {}; explains {:.0f} % of the {:+.1f} %",
-                                RootCauseName(d.cause), 100 * d.explained_share,
-                                100 * d.excess_share);
+  std::string out =
+      fmt::format("diagnosis: {}; explains {:.0f} % of the {:+.1f} %", RootCauseName(d.cause),
+                  100 * d.explained_share, 100 * d.excess_share);
   if (!d.ranks.empty()) out += "; ranks " + List(d.ranks);
   if (!d.nodes.empty()) out += "; nodes " + List(d.nodes);
   return out + "\n";
@@ -272,15 +274,17 @@ void AddMonitorOptions(CLI::App* command, MonitorCommandLine* line, Options* opt
   command->add_option("--baseline", line->baseline,
                       "mar=0.9,step_time_s=1.2, or a file with these keys, such as a result of "
                       "simulate --json (default: learnt from the first steps)");
-  command->add_option("--simulate", line->simulate,
-                      "no log: a series, or a scenario, whose steps are simulated with faults; how "
-                      "soon and how often in vain the rules tell, and what each action gives back")
+  command
+      ->add_option("--simulate", line->simulate,
+                   "no log: a series, or a scenario, whose steps are simulated with faults; how "
+                   "soon and how often in vain the rules tell, and what each action gives back")
       ->excludes(command->get_option("log"));
   command->add_flag("--diagnose", line->diagnose,
                     "what made the last steps slower than the baseline's, from the ranks' times in "
                     "the log");
-  command->add_option("--baseline-steps", rules.baseline_steps,
-                      "whose median is the baseline, after the warm-up")
+  command
+      ->add_option("--baseline-steps", rules.baseline_steps,
+                   "whose median is the baseline, after the warm-up")
       ->check(CLI::Range(1, 1000000));
   command->add_option("--warm-up", rules.warm_up, "steps at the start that are not looked at")
       ->check(CLI::Range(0, 1000000));
@@ -337,9 +341,8 @@ Json SeriesJson(const Series& series, const std::vector<CaseScore>& scores) {
       if (score.told_at) one.Set("mean_step_time_after_s", effect.mean_step_s);
     }
   }
-  out.Set("run_id", HashText(std::string(kToolVersion) + series.scenario.root.Dump() +
-                             cases.Dump())
-                        .Hex());
+  out.Set("run_id",
+          HashText(std::string(kToolVersion) + series.scenario.root.Dump() + cases.Dump()).Hex());
   out.Set("name", series.name);
   out.Set("steps", series.steps);
   out.Set("fault_step", series.fault_step);
@@ -366,30 +369,29 @@ ExitCode MonitorSimulateCommand(const Options& options, const MonitorCommandLine
   }
   const std::vector<CaseScore> scores = ScoreSeries(series, &cache);
   if (options.format == Format::kJson || options.format == Format::kJsonLines) {
-    WriteOutput(options, SeriesJson(series, scores).Dump(options.format == Format::kJson ? 2 : -1) +
-                             "\n");
+    WriteOutput(options,
+                SeriesJson(series, scores).Dump(options.format == Format::kJson ? 2 : -1) + "\n");
     return ExitCode::kOk;
   }
   const auto percent = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
   Table watchers({"case", "watched by", "told", "delay, mean", "worst", "false alarms: runs",
                   "healthy steps", "faulty steps"},
                  "<<>>>>>>");
-  Table actions({"case", "healthy", "with the fault", "told at", "action", "step", "regained",
-                 "samples/s"},
-                "<>>><>>>");
+  Table actions(
+      {"case", "healthy", "with the fault", "told at", "action", "step", "regained", "samples/s"},
+      "<>>><>>>");
   for (const CaseScore& score : scores) {
     const bool healthy = &score == &scores.front();
     for (int w = 0; w < kWatchers; ++w) {
       const RuleScore& rule = score.by_watcher[static_cast<std::size_t>(w)];
-      watchers.Row({w == 0 ? score.name : "", std::string(WatcherName(static_cast<WatchedBy>(w))),
-                    healthy ? "" : percent(rule.detected_share),
-                    healthy || rule.detected_share == 0
-                        ? ""
-                        : fmt::format("{:.1f} steps", rule.mean_delay_steps),
-                    healthy || rule.detected_share == 0 ? ""
-                                                        : std::to_string(rule.worst_delay_steps),
-                    percent(rule.false_run_share), percent(rule.false_step_share),
-                    healthy ? "" : percent(rule.fault_step_share)});
+      watchers.Row(
+          {w == 0 ? score.name : "", std::string(WatcherName(static_cast<WatchedBy>(w))),
+           healthy ? "" : percent(rule.detected_share),
+           healthy || rule.detected_share == 0 ? ""
+                                               : fmt::format("{:.1f} steps", rule.mean_delay_steps),
+           healthy || rule.detected_share == 0 ? "" : std::to_string(rule.worst_delay_steps),
+           percent(rule.false_run_share), percent(rule.false_step_share),
+           healthy ? "" : percent(rule.fault_step_share)});
     }
     for (const ActionEffect& effect : score.actions) {
       const bool first = &effect == &score.actions.front();
@@ -448,10 +450,10 @@ ExitCode MonitorCommand(const Options& options, const MonitorCommandLine& comman
     lines.clear();
     if (!g_stop) tail.Poll(&lines);
     last = g_stop || tail.ended() ||
-           (!tail.more() && (!command.follow ||
-                             (command.idle_s > 0 && lines.empty() &&
-                              std::chrono::duration<double>(Clock::now() - last_line).count() >
-                                  command.idle_s)));
+           (!tail.more() &&
+            (!command.follow ||
+             (command.idle_s > 0 && lines.empty() &&
+              std::chrono::duration<double>(Clock::now() - last_line).count() > command.idle_s)));
     if (command.log == "-" && !tail.ended() && !g_stop) last = false;
     if (last) tail.Finish(&lines);
     for (; overlong < tail.overlong(); ++overlong) watch.reader.CountOverlong();
@@ -513,10 +515,12 @@ ExitCode MonitorCommand(const Options& options, const MonitorCommandLine& comman
     Diagnostic d;
     d.code = 781;
     d.message = fmt::format(
-        "the log ends before there is a baseline: {} more steps would do, after the {} that warm up",
+        "the log ends before there is a baseline: {} more steps would do, after the {} that warm "
+        "up",
         watch.monitor.BaselineStepsMissing(), rules.warm_up);
-    d.help = "--baseline-steps, or --baseline mar=…,step_time_s=…; nothing was watched, which is not "
-             "the same as no alarm";
+    d.help =
+        "--baseline-steps, or --baseline mar=…,step_time_s=…; nothing was watched, which is not "
+        "the same as no alarm";
     PrintDiagnostic(options, d);
     return ExitCode::kPartial;
   }

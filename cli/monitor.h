@@ -12,13 +12,13 @@ class App;
 namespace aurum {
 
 struct MonitorCommandLine {
-  std::string log;       // a file, or "-"
-  bool follow = false;   // go on as the log grows
-  double idle_s = 0;     // of --follow: end after so long without a line; 0 = never
-  double poll_s = 0.2;   // of --follow: between two looks
-  std::string baseline;  // a file, or mar=0.8,step_time_s=1.2; "": learnt
-  std::string simulate;    // a series or a scenario, in place of the log
-  bool diagnose = false;   // what made steps slower, from the ranks' times in the log
+  std::string log;        // a file, or "-"
+  bool follow = false;    // go on as the log grows
+  double idle_s = 0;      // of --follow: end after so long without a line; 0 = never
+  double poll_s = 0.2;    // of --follow: between two looks
+  std::string baseline;   // a file, or mar=0.8,step_time_s=1.2; "": learnt
+  std::string simulate;   // a series or a scenario, in place of the log
+  bool diagnose = false;  // what made steps slower, from the ranks' times in the log
   MonitorRules rules;
 };
 

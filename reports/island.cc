@@ -10,8 +10,8 @@
 #include "reports/text.h"
 #include "reports/timeline.h"
 #include "sim/core/units.h"
-#include "sim/study/run_id.h"
 #include "sim/study/fixes.h"
+#include "sim/study/run_id.h"
 
 namespace aurum {
 namespace {

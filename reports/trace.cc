@@ -27,7 +27,7 @@ struct Span {
   std::size_t rank_class = 0;
   std::int64_t thread = 0;
   Time start, end;
-  OpId op = kNoOp;          // kNoOp: a wait
+  OpId op = kNoOp;  // kNoOp: a wait
   const char* wait = nullptr;
   int micro_batch = -1;
   std::size_t nth = 0;  // of its kind in its class
@@ -190,8 +190,8 @@ class Tracer {
     for (std::size_t c = 0; c < e_.outcome.gaps.size(); ++c) {
       for (const Gap& gap : e_.outcome.gaps[c]) {
         threads_[{c, kWaitThread}] = "waits of the kernels";
-        spans_.push_back({c, kWaitThread, gap.start, gap.end, kNoOp, WaitName(gap.cause),
-                          gap.micro_batch, 0});
+        spans_.push_back(
+            {c, kWaitThread, gap.start, gap.end, kNoOp, WaitName(gap.cause), gap.micro_batch, 0});
       }
     }
   }
@@ -227,9 +227,7 @@ class Tracer {
     const bool wait = span.op == kNoOp;
     const OpInfo* info = wait ? nullptr : &e_.program.info[span.op];
     event.Set("name", wait ? std::string(span.wait) : EventKind(*e_.scenario.model, *info));
-    event.Set("cat", wait                           ? "wait"
-                     : info->lane == Lane::kMain ? "kernel"
-                                                 : "communication");
+    event.Set("cat", wait ? "wait" : info->lane == Lane::kMain ? "kernel" : "communication");
     event.Set("ph", "X");
     event.Set("pid", static_cast<std::int64_t>(span.rank_class));
     event.Set("tid", span.thread);

@@ -11,7 +11,7 @@ namespace aurum {
 // gives NaN there, and every comparison with NaN is false: an alarm that compares never sounds.)
 struct Correlation {
   std::optional<double> r;
-  std::string reason;  // why there is none
+  std::string reason;                 // why there is none
   double spread_a = 0, spread_b = 0;  // standard deviations over the absolute means
 };
 Correlation Correlate(const std::vector<double>& a, const std::vector<double>& b);
@@ -24,7 +24,7 @@ double ChanceOfWeakCorrelation(int n, double bound);
 // The rule of the article that is audited (row A18), as its code has it: false for a history that is
 // shorter than `window`, else whether |r| over the last `window` pairs is below `bound`; NaN compares
 // false.
-bool ArticleDriftRule(const std::vector<double>& mar, const std::vector<double>& asr, int window = 5,
-                      double bound = 0.65);
+bool ArticleDriftRule(const std::vector<double>& mar, const std::vector<double>& asr,
+                      int window = 5, double bound = 0.65);
 
 }  // namespace aurum

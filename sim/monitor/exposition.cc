@@ -53,8 +53,8 @@ std::string Exposition(const std::vector<Metric>& metrics) {
     assert(fresh && IsName(metric.name, true));
     assert(metric.type != MetricType::kCounter || metric.name.ends_with("_total"));
     out += "# HELP " + metric.name + " " + Escaped(metric.help, false) + "\n";
-    out += "# TYPE " + metric.name +
-           (metric.type == MetricType::kCounter ? " counter\n" : " gauge\n");
+    out +=
+        "# TYPE " + metric.name + (metric.type == MetricType::kCounter ? " counter\n" : " gauge\n");
     std::set<std::vector<std::pair<std::string, std::string>>> series;
     for (const MetricSample& sample : metric.samples) {
       [[maybe_unused]] const bool single = series.insert(sample.labels).second;

@@ -12,7 +12,9 @@ struct Fragmentation {
   int in_groups = 0;    // whole tensor-parallel groups
   int in_replicas = 0;  // of them, in whole replicas: what trains
   int replicas = 0;
-  double StrandedShare() const { return gpus > 0 ? 1 - static_cast<double>(in_replicas) / gpus : 0; }
+  double StrandedShare() const {
+    return gpus > 0 ? 1 - static_cast<double>(in_replicas) / gpus : 0;
+  }
 };
 
 // `free_by_node`: GPUs of one kind that a node has free; a node with two kinds of devices is two entries.

@@ -55,7 +55,7 @@ LogTail::LogTail(std::string path) : path_(std::move(path)) {
     descriptor_ = STDIN_FILENO;
     return;
   }
-  struct stat status{};
+  struct stat status {};
   if (::stat(path_.c_str(), &status) != 0) {
     ThrowInput(201, "no such file: '" + path_ + "'",
                "the log that training writes, or - for standard input");
@@ -74,7 +74,7 @@ LogTail::~LogTail() {
 bool LogTail::Open() {
   const int descriptor = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return false;
-  struct stat status{};
+  struct stat status {};
   if (::fstat(descriptor, &status) != 0) {
     ::close(descriptor);
     return false;
@@ -100,8 +100,7 @@ bool LogTail::ReadSome(std::vector<std::string>* lines) {
       return true;
     }
     const std::string_view bytes(chunk.data(), static_cast<std::size_t>(got));
-    if (head_.size() < kHeadBytes)
-      head_.append(bytes.substr(0, kHeadBytes - head_.size()));
+    if (head_.size() < kHeadBytes) head_.append(bytes.substr(0, kHeadBytes - head_.size()));
     buffer_.Feed(bytes, lines);
     offset_ += got;
     taken += bytes.size();
@@ -134,7 +133,7 @@ void LogTail::Poll(std::vector<std::string>* lines) {
     if (!Open()) return;
     ++rotations_;
   }
-  struct stat open_file{};
+  struct stat open_file {};
   const bool regular = ::fstat(descriptor_, &open_file) == 0 && S_ISREG(open_file.st_mode);
   if (regular && (open_file.st_size < offset_ || (!head_.empty() && Rewritten()))) Restart();
   if (!ReadSome(lines)) {
@@ -142,7 +141,7 @@ void LogTail::Poll(std::vector<std::string>* lines) {
     return;
   }
   if (!regular) return;
-  struct stat named{};
+  struct stat named {};
   const bool there = ::stat(path_.c_str(), &named) == 0;
   if (there && named.st_dev == device_ && named.st_ino == inode_) return;
   // Renamed or removed. Its writer may have written between the last read and the renaming.

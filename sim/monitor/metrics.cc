@@ -39,8 +39,7 @@ std::vector<Metric> MonitorMetrics(const Monitor& monitor, const StepReader& rea
                       {{{}, monitor.baseline_step_s().value_or(kUnknown)}}));
   Metric deviation = Gauge("aurum_monitor_deviation_ratio",
                            "What each signal is at, smoothed; of 'opposed', the correlation.", {});
-  Metric level =
-      Gauge("aurum_monitor_alarm_level", "0 none, 1 warning, 2 act; by signal.", {});
+  Metric level = Gauge("aurum_monitor_alarm_level", "0 none, 1 warning, 2 act; by signal.", {});
   Metric unknown = Gauge("aurum_monitor_undetermined",
                          "1 where a signal cannot be told, which is not the same as no alarm.", {});
   Metric raised = Counter("aurum_monitor_alarms_total", "Alarms that were raised; by signal.", {});
@@ -74,7 +73,8 @@ std::vector<Metric> ResultMetrics(const Evaluation& e, const std::string& tool_v
   one("aurum_step_time_error_ratio", "Half width of the 90 % interval of the step time.",
       StepBand(e.scenario));
   one("aurum_gpus", "GPUs of the cluster.", gpus);
-  one("aurum_tokens_per_second", "Tokens of the backbone, all replicas.", TokensPerStep(e.scenario) / step);
+  one("aurum_tokens_per_second", "Tokens of the backbone, all replicas.",
+      TokensPerStep(e.scenario) / step);
   one("aurum_samples_per_second", "Samples of all replicas.",
       static_cast<double>(e.scenario.workload.global_batch_size) / step);
   one("aurum_model_flops_utilisation_ratio", "Model FLOPs over the device's peak.",
@@ -94,7 +94,8 @@ std::vector<Metric> ResultMetrics(const Evaluation& e, const std::string& tool_v
   for (std::size_t c = 0; c < e.outcome.time.size(); ++c) {
     const TimeBreakdown& t = e.outcome.time[c];
     const auto part = [&](const char* name, double seconds) {
-      time.samples.push_back({{{"part", name}, {"rank_class", e.program.classes[c].name}}, seconds});
+      time.samples.push_back(
+          {{{"part", name}, {"rank_class", e.program.classes[c].name}}, seconds});
     };
     part("compute", t.compute_s);
     part("exposed_communication", t.exposed_comm_s);

@@ -17,7 +17,8 @@ constexpr std::string_view kNames[] = {"none",       "slow_gpu",     "sick_link"
 
 void Require(bool holds, const std::string& what) {
   if (!holds)
-    ThrowInput(784, what, "\"ranks\": [{\"rank\": 0, \"compute_s\": …}, …] in every record, one entry a rank");
+    ThrowInput(784, what,
+               "\"ranks\": [{\"rank\": 0, \"compute_s\": …}, …] in every record, one entry a rank");
 }
 
 double Median(std::vector<double> values) {

@@ -43,14 +43,14 @@ inline constexpr int kRootCauses = 7;
 std::string_view RootCauseName(RootCause cause);  // "none", "slow_gpu", "sick_link", …
 
 struct CauseRules {
-  double least_excess = 0.025; // of T₀; below it nothing is wrong
-  double explains = 0.45;      // of the excess
-  double least_resent = 1e-3;  // share of packets that NICs resend when they are sick
+  double least_excess = 0.025;  // of T₀; below it nothing is wrong
+  double explains = 0.45;       // of the excess
+  double least_resent = 1e-3;   // share of packets that NICs resend when they are sick
 };
 
 struct Diagnosis {
   RootCause cause = RootCause::kNone;
-  double excess_share = 0;    // (T − T₀) / T₀
+  double excess_share = 0;     // (T − T₀) / T₀
   double explained_share = 0;  // of the excess, by `cause`
   std::vector<int> ranks;      // of a slow GPU
   std::vector<int> nodes;      // that may be to blame: of a slow GPU, NIC or link

@@ -62,9 +62,10 @@ void CheckRules(const MonitorRules& r) {
     fail("an alarm that clears below level 1 less its hysteresis would never clear",
          "a hysteresis below level 1");
   if (r.window < 8)
-    fail("a correlation over fewer than 8 steps is chance: of 5 independent pairs, |r| < 0.65 in 3 "
-         "cases of 4",
-         "--window 32");
+    fail(
+        "a correlation over fewer than 8 steps is chance: of 5 independent pairs, |r| < 0.65 in 3 "
+        "cases of 4",
+        "--window 32");
   if (r.smooth < 1 || r.raise_after < 1 || r.clear_after < 1 || r.baseline_steps < 1)
     fail("steps are counted from 1", "at least 1 for each of them");
   if (!(r.opposed < 0 && r.opposed > -1))
@@ -130,9 +131,7 @@ std::int64_t Monitor::raised() const {
   return all;
 }
 
-int Monitor::BaselineStepsMissing() const {
-  return std::max(rules_.baseline_steps - learned_, 0);
-}
+int Monitor::BaselineStepsMissing() const { return std::max(rules_.baseline_steps - learned_, 0); }
 
 MonitorEvent Monitor::Event(MonitorEvent::Kind kind, Signal signal,
                             const StepRecord& record) const {
@@ -222,8 +221,9 @@ void Monitor::Judge(Signal signal, std::optional<double> value, const std::strin
   } else if (s.easing >= rules_.clear_after) {
     s.level = s.eased;
     s.asking = s.easing = 0;
-    events->push_back(Event(
-        s.level == 0 ? MonitorEvent::Kind::kCleared : MonitorEvent::Kind::kChanged, signal, record));
+    events->push_back(
+        Event(s.level == 0 ? MonitorEvent::Kind::kCleared : MonitorEvent::Kind::kChanged, signal,
+              record));
   }
 }
 
@@ -256,8 +256,8 @@ std::vector<MonitorEvent> Monitor::Add(const StepRecord& record) {
       baseline_step_s_ ? "no step time in the last steps" : "no step time in the baseline";
   judge(Signal::kSlowdown, less(asr), no_asr);
   judge(Signal::kMisaligned, less(mar), no_mar);
-  judge(Signal::kDivergence,
-        mar && asr ? std::optional(std::abs(*mar - *asr)) : std::nullopt, mar ? no_asr : no_mar);
+  judge(Signal::kDivergence, mar && asr ? std::optional(std::abs(*mar - *asr)) : std::nullopt,
+        mar ? no_asr : no_mar);
 
   std::optional<double> r;
   std::string reason = mar ? no_asr : no_mar;

@@ -56,10 +56,10 @@ struct MonitorRules {
   int raise_after = 3;
   int clear_after = 10;
   double hysteresis = 0.03;
-  int window = 32;            // pairs of the correlation
-  double opposed = -0.65;     // at or below: against each other
+  int window = 32;             // pairs of the correlation
+  double opposed = -0.65;      // at or below: against each other
   double least_spread = 0.01;  // of both, below which the correlation is of noise
-  std::string non_critical;   // the modality whose sampling may be lowered; "": the record's largest
+  std::string non_critical;  // the modality whose sampling may be lowered; "": the record's largest
 };
 
 // 0 in [0, level1), 1 in [level1, level2), 2 from level2 on. Both ends belong to the upper band: 20 %
@@ -75,13 +75,20 @@ enum class MonitorAction : std::uint8_t {
 std::string_view MonitorActionName(MonitorAction action);  // "lower_sampling", …
 
 struct MonitorEvent {
-  enum class Kind : std::uint8_t { kBaseline, kRaised, kChanged, kCleared, kUndetermined, kDetermined };
+  enum class Kind : std::uint8_t {
+    kBaseline,
+    kRaised,
+    kChanged,
+    kCleared,
+    kUndetermined,
+    kDetermined
+  };
   Kind kind = Kind::kRaised;
   Signal signal = Signal::kSlowdown;
   int level = 0;  // now
   std::int64_t step = 0;
   std::optional<double> time_s;
-  double value = 0;     // the signal's: a share, or the correlation
+  double value = 0;      // the signal's: a share, or the correlation
   std::string modality;  // of kLowerSampling
   std::string reason;    // of kUndetermined
   std::vector<MonitorAction> actions;
@@ -94,11 +101,11 @@ struct SignalState {
   std::optional<double> value;  // smoothed; nothing: undetermined
   std::string reason;           // why there is none
   int level = 0;
-  std::int64_t since_step = 0;   // of the level, if above 0
-  std::int64_t raised = 0;       // how often it was raised from 0
-  int asking = 0, easing = 0;    // steps in a row
-  int asked = 0, eased = 0;      // the level that all of them would have
-  int missing = 0;               // steps in a row without its input
+  std::int64_t since_step = 0;  // of the level, if above 0
+  std::int64_t raised = 0;      // how often it was raised from 0
+  int asking = 0, easing = 0;   // steps in a row
+  int asked = 0, eased = 0;     // the level that all of them would have
+  int missing = 0;              // steps in a row without its input
   bool undetermined_told = false;
 };
 
@@ -120,7 +127,7 @@ class Monitor {
   std::optional<double> mar() const { return mar_; }
   std::optional<double> asr() const { return asr_; }
   std::int64_t steps() const { return steps_; }
-  int level() const;           // the highest of all signals
+  int level() const;            // the highest of all signals
   std::int64_t raised() const;  // alarms, of all signals
   // Steps still to come until there is a baseline.
   int BaselineStepsMissing() const;

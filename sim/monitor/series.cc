@@ -95,9 +95,9 @@ std::vector<SeriesAction> DefaultActions(const Scenario& scenario) {
   std::vector<SeriesAction> actions;
   const Model& model = *scenario.model;
   if (!scenario.workload.images.empty() && scenario.workload.images[0].count > 1) {
-    actions.push_back({MonitorAction::kLowerSampling,
-                       {"workload.images.0.count=" +
-                        std::to_string(scenario.workload.images[0].count / 2)}});
+    actions.push_back(
+        {MonitorAction::kLowerSampling,
+         {"workload.images.0.count=" + std::to_string(scenario.workload.images[0].count / 2)}});
   }
   std::string frozen;
   for (std::size_t m = 0; m < model.modules.size(); ++m) {
@@ -134,10 +134,11 @@ Series ReadSeries(const JsonDocument& document, const std::string& data_root, In
   series.scenario_file = reader.String("scenario");
   const std::string below = data_root + "/" + series.scenario_file;
   std::error_code error;
-  series.scenario = OpenScenarioFile(std::filesystem::exists(below, error) ? below
-                                                                           : series.scenario_file);
+  series.scenario =
+      OpenScenarioFile(std::filesystem::exists(below, error) ? below : series.scenario_file);
   series.steps = static_cast<int>(reader.IntegerOr("steps", series.steps, 20, 100000));
-  series.fault_step = static_cast<int>(reader.IntegerOr("fault_step", series.fault_step, 1, 100000));
+  series.fault_step =
+      static_cast<int>(reader.IntegerOr("fault_step", series.fault_step, 1, 100000));
   series.seeds = static_cast<int>(reader.IntegerOr("seeds", series.seeds, 1, 10000));
   series.mar = reader.NumberOr("mar", 1, 1e-3, 1);
   if (auto noise = reader.ObjectIf("noise")) {
@@ -200,8 +201,7 @@ SeriesSimulator::Variant& SeriesSimulator::Get(int which, int action) {
       made->seconds[static_cast<std::size_t>(i)] = made->seconds[0];
       continue;
     }
-    if (made->misalignable)
-      scenario.what_if.align_ratio = static_cast<double>(i) / (kRatios - 1);
+    if (made->misalignable) scenario.what_if.align_ratio = static_cast<double>(i) / (kRatios - 1);
     made->seconds[static_cast<std::size_t>(i)] =
         Seconds(SimulateSchedule(Lower(scenario), Level::kAnalytic).makespan);
   }

@@ -38,8 +38,8 @@ struct SeriesNoise {
 // One thing that goes wrong, from Series::fault_step on.
 struct SeriesCase {
   std::string name;
-  std::vector<std::string> set;                  // path=value, on the scenario
-  std::vector<std::pair<double, double>> mar;    // (steps since the fault step, MAR), ascending
+  std::vector<std::string> set;                // path=value, on the scenario
+  std::vector<std::pair<double, double>> mar;  // (steps since the fault step, MAR), ascending
 };
 
 struct SeriesAction {
@@ -88,12 +88,12 @@ class SeriesSimulator {
 
 // How one rule does on one case, over all seeds.
 struct RuleScore {
-  double detected_share = 0;     // of runs: told between the fault step and the end
-  double mean_delay_steps = 0;   // of those: from the fault step to the first alarm
+  double detected_share = 0;    // of runs: told between the fault step and the end
+  double mean_delay_steps = 0;  // of those: from the fault step to the first alarm
   int worst_delay_steps = 0;
-  double false_run_share = 0;    // of runs: told before the fault step
-  double false_step_share = 0;   // of healthy steps: under alarm
-  double fault_step_share = 0;   // of steps with the fault: under alarm
+  double false_run_share = 0;   // of runs: told before the fault step
+  double false_step_share = 0;  // of healthy steps: under alarm
+  double fault_step_share = 0;  // of steps with the fault: under alarm
 };
 enum class WatchedBy {
   kArticleText,  // |MAR − ASR| ≥ 12 %, neither over its baseline
@@ -105,11 +105,11 @@ std::string_view WatcherName(WatchedBy watcher);
 
 struct ActionEffect {
   MonitorAction action = MonitorAction::kLowerSampling;
-  std::string refused;            // why the plan cannot do it; "": it can
-  double step_s = 0;              // noiseless, with the fault
+  std::string refused;  // why the plan cannot do it; "": it can
+  double step_s = 0;    // noiseless, with the fault
   double samples_per_s = 0;
-  double regained_share = 0;      // of what the fault cost; below 0: slower still
-  double mean_step_s = 0;         // of the noisy series of seed 0, from the action to the end
+  double regained_share = 0;  // of what the fault cost; below 0: slower still
+  double mean_step_s = 0;     // of the noisy series of seed 0, from the action to the end
 };
 
 struct CaseScore {

@@ -36,7 +36,7 @@ struct StepRecord {
   std::optional<double> tokens_per_s, loss;
   std::map<std::string, double> modality_tokens;  // by modality
   std::string run_id;
-  std::vector<RankTimes> ranks;      // for --diagnose; empty: not told
+  std::vector<RankTimes> ranks;  // for --diagnose; empty: not told
   std::vector<NodeCounters> nodes;
 };
 

@@ -35,7 +35,11 @@ Parts PartsOf(const std::vector<Kernel>& kernels, const Profile& profile, const 
 using OpKey = std::tuple<int, OpKind, int, bool, int, int>;
 OpKey KeyOf(const Program& program, OpId op) {
   const OpInfo& info = program.info[op];
-  return {program.classes[info.rank_class].stage, info.kind, info.module, info.head, info.chunk,
+  return {program.classes[info.rank_class].stage,
+          info.kind,
+          info.module,
+          info.head,
+          info.chunk,
           info.micro_batch};
 }
 
@@ -64,8 +68,8 @@ KernelSides SidesOf(const Kernel& k, const Profile& profile) {
     case KernelKind::kGemm: {
       const GemmModel& model = profile.gemm.at(k.dtype);
       sides.arithmetic_s = KernelFlops(k) / model.rate_flops;
-      const double bytes = (k.m * k.k + k.k * k.n) * BytesOf(k.dtype) +
-                           k.m * k.n * GemmOutputBytes(k.dtype);
+      const double bytes =
+          (k.m * k.k + k.k * k.n) * BytesOf(k.dtype) + k.m * k.n * GemmOutputBytes(k.dtype);
       sides.memory_s = k.count * bytes / bandwidth;
       break;
     }
@@ -78,8 +82,8 @@ KernelSides SidesOf(const Kernel& k, const Profile& profile) {
       const double passes = k.kind == KernelKind::kAttentionBackward ? 2 : 1;
       sides.memory_s = passes * kHalf * (2 * queries + 2 * keys) / bandwidth;
       const auto gemm = profile.gemm.find(DType::kBf16);
-      const double peak = gemm != profile.gemm.end() ? gemm->second.rate_flops
-                                                     : profile.device.peak_bf16_flops;
+      const double peak =
+          gemm != profile.gemm.end() ? gemm->second.rate_flops : profile.device.peak_bf16_flops;
       if (peak > 0) sides.arithmetic_s = KernelFlops(k) / peak;
       break;
     }

@@ -29,7 +29,8 @@ class Claims {
   std::map<std::string, Claim> claims_;
 };
 
-TEST_CASE("the rule of five steps alarms three times in four; a long window keeps what it promises") {
+TEST_CASE(
+    "the rule of five steps alarms three times in four; a long window keeps what it promises") {
   Claims claims;
   const AuditLine five = claims.Line("A18.suppression");
   CHECK(five.recomputed.value == doctest::Approx(23.5).epsilon(0.05));
@@ -61,8 +62,7 @@ TEST_CASE("false alarms of simulated training") {
 TEST_CASE("link errors cost what is exposed of them") {
   Claims claims;
   const double little = claims.Line("A20.link_errors").recomputed.value;
-  const double much =
-      claims.With("A20.link_errors", "retransmission_percent", 80).recomputed.value;
+  const double much = claims.With("A20.link_errors", "retransmission_percent", 80).recomputed.value;
   CHECK(little >= 0);
   CHECK(much > little);
   CHECK(much > 5);
@@ -89,7 +89,8 @@ TEST_CASE("one utilisation, two bounds") {
   const AuditLine line = claims.Line("A22.utilisation");
   CHECK(line.verdict == Verdict::kHolds);
   Claim same = claims.Get("A22.utilisation");
-  same.scenario = "scenarios/articles/a22-memory-bound.json";  // beside itself: it would prove nothing
+  same.scenario =
+      "scenarios/articles/a22-memory-bound.json";  // beside itself: it would prove nothing
   CHECK(claims.Line(same).verdict == Verdict::kRefuted);
   CHECK(claims.Line("A22.spans").recomputed.value > 50);
 }

@@ -12,15 +12,19 @@ namespace aurum {
 namespace {
 
 TEST_CASE("what is written parses back, escapes and special values included") {
-  const std::string text = Exposition(
-      {{"a_seconds", "Line\nbreak and \\", MetricType::kGauge, {{{}, 0.25}}},
-       {"b_total", "Counts.", MetricType::kCounter,
-        {{{{"name", "q\"uote\\ and\nline"}}, 3}, {{{"name", "x"}, {"other", ""}}, 4}}},
-       {"c_ratio", "Odd.", MetricType::kGauge,
-        {{{{"k", "nan"}}, std::nan("")},
-         {{{"k", "up"}}, std::numeric_limits<double>::infinity()},
-         {{{"k", "down"}}, -std::numeric_limits<double>::infinity()}}},
-       {"empty", "None.", MetricType::kGauge, {}}});
+  const std::string text =
+      Exposition({{"a_seconds", "Line\nbreak and \\", MetricType::kGauge, {{{}, 0.25}}},
+                  {"b_total",
+                   "Counts.",
+                   MetricType::kCounter,
+                   {{{{"name", "q\"uote\\ and\nline"}}, 3}, {{{"name", "x"}, {"other", ""}}, 4}}},
+                  {"c_ratio",
+                   "Odd.",
+                   MetricType::kGauge,
+                   {{{{"k", "nan"}}, std::nan("")},
+                    {{{"k", "up"}}, std::numeric_limits<double>::infinity()},
+                    {{{"k", "down"}}, -std::numeric_limits<double>::infinity()}}},
+                  {"empty", "None.", MetricType::kGauge, {}}});
   const ParsedExposition parsed = ParseExposition(text);
   REQUIRE(parsed.error == "");
   CHECK(parsed.families.size() == 3);
@@ -35,9 +39,9 @@ TEST_CASE("what is written parses back, escapes and special values included") {
 
 TEST_CASE("the parser of this test finds what is wrong") {
   CHECK(ParseExposition("# TYPE a gauge\na 1\n").error == "");
-  CHECK(ParseExposition("# TYPE a gauge\na 1").error != "");                     // no last newline
-  CHECK(ParseExposition("# TYPE a gauge\na 1\na 2\n").error != "");              // twice
-  CHECK(ParseExposition("a 1\n# TYPE a gauge\n").error != "");                   // TYPE behind
+  CHECK(ParseExposition("# TYPE a gauge\na 1").error != "");         // no last newline
+  CHECK(ParseExposition("# TYPE a gauge\na 1\na 2\n").error != "");  // twice
+  CHECK(ParseExposition("a 1\n# TYPE a gauge\n").error != "");       // TYPE behind
   CHECK(ParseExposition("# TYPE a gauge\n# TYPE b gauge\nb 1\na 1\n").error != "");  // apart
   CHECK(ParseExposition("# TYPE a gauge\n1a 1\n").error != "");
   CHECK(ParseExposition("# TYPE a gauge\na{b=\"c} 1\n").error != "");
@@ -54,16 +58,17 @@ TEST_CASE("a monitor's metrics are valid before, in and after the baseline") {
     CHECK(parsed.Value("aurum_monitor_steps_total") == step);
     CHECK(parsed.Value("aurum_monitor_undetermined", {{"signal", "slowdown"}}) ==
           (step <= 25 ? 1 : 0));
-    const auto record = reader.Read("{\"step\": " + std::to_string(step) +
-                                    ", \"step_time_s\": 1, \"mar\": 0.9}");
+    const auto record =
+        reader.Read("{\"step\": " + std::to_string(step) + ", \"step_time_s\": 1, \"mar\": 0.9}");
     monitor.Add(*record);
   }
 }
 
 TEST_CASE("a result's metrics are valid, in base units, and shares sum to 1") {
   InputCache cache(".");
-  const Evaluation e = Evaluate(
-      ReadScenario(ReadJsonFile("scenarios/qwen2.5-vl-72b-64xh100.json"), &cache), Level::kAnalytic);
+  const Evaluation e =
+      Evaluate(ReadScenario(ReadJsonFile("scenarios/qwen2.5-vl-72b-64xh100.json"), &cache),
+               Level::kAnalytic);
   const std::string text = Exposition(ResultMetrics(e, "aurum 1"));
   CHECK(text == Exposition(ResultMetrics(e, "aurum 1")));
   const ParsedExposition parsed = ParseExposition(text);

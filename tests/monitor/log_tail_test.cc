@@ -128,7 +128,8 @@ TEST_CASE("truncated: read again from the start, and half a line before it is go
 TEST_CASE("what cannot be opened says why") {
   const Scratch scratch;
   CHECK(ThrownBy([&] { LogTail tail(scratch.File("none")); }).code == 201);
-  CHECK(ThrownBy([&] { LogTail tail(std::filesystem::temp_directory_path().string()); }).code == 202);
+  CHECK(ThrownBy([&] { LogTail tail(std::filesystem::temp_directory_path().string()); }).code ==
+        202);
 }
 
 TEST_CASE("no line is lost or twice while a writer writes in pieces and rotates") {
@@ -165,7 +166,8 @@ TEST_CASE("no line is lost or twice while a writer writes in pieces and rotates"
   }
   writer.join();
   REQUIRE(all.size() == kLines);
-  for (int i = 0; i < kLines; ++i) CHECK(all[static_cast<std::size_t>(i)] == "line " + std::to_string(i));
+  for (int i = 0; i < kLines; ++i)
+    CHECK(all[static_cast<std::size_t>(i)] == "line " + std::to_string(i));
 }
 
 }  // namespace

@@ -57,7 +57,8 @@ TEST_CASE("the bands are closed below: 12 % is level 1, 20 % is level 2") {
   CHECK(BandOf(5, rules) == 2);
 }
 
-TEST_CASE("a slow-down is told after two steps of median and three in a row; cleared when it is over") {
+TEST_CASE(
+    "a slow-down is told after two steps of median and three in a row; cleared when it is over") {
   Monitor monitor(Given());
   CHECK(Feed(&monitor, 50, 1.0, 1.0).empty() == false);  // the correlation is undetermined
   std::vector<MonitorEvent> events;
@@ -78,7 +79,8 @@ TEST_CASE("a slow-down is told after two steps of median and three in a row; cle
   CHECK(monitor.raised() == 2);
 }
 
-TEST_CASE("both fall together: divergence, the article's measure, is blind; the other two are not") {
+TEST_CASE(
+    "both fall together: divergence, the article's measure, is blind; the other two are not") {
   Monitor monitor(Given());
   Feed(&monitor, 20, 1.0, 1.0);
   Feed(&monitor, 20, 1 / 0.7, 0.7);
@@ -137,7 +139,8 @@ TEST_CASE("a log without MAR is watched for its speed, and says what it cannot t
   CHECK(monitor.signal(Signal::kSlowdown).value == 0.0);
 }
 
-TEST_CASE("a constant history has no correlation; one against the other is an alarm, noise is none") {
+TEST_CASE(
+    "a constant history has no correlation; one against the other is an alarm, noise is none") {
   Monitor still(Given());
   const auto events = Feed(&still, 60, 1.0, 1.0);
   CHECK(Has(events, Kind::kUndetermined, Signal::kOpposed));

@@ -9,7 +9,8 @@ namespace {
 
 constexpr const char* kFile = "scenarios/series/a18-alignment-monitor.json";
 
-TEST_CASE("faults are told within steps and healthy steps are not; the article's rules do neither") {
+TEST_CASE(
+    "faults are told within steps and healthy steps are not; the article's rules do neither") {
   InputCache cache(".");
   Series series = ReadSeries(ReadJsonFile(kFile), ".", &cache);
   series.seeds = 10;
@@ -75,7 +76,8 @@ TEST_CASE("a plain scenario gets the cases that it can have") {
   InputCache cache(".");
   const Series one = ReadSeries(ReadJsonFile("scenarios/llama-2-7b-1x4090.json"), ".", &cache);
   CHECK(one.cases.size() == 2);  // one GPU, no network, no images
-  const Series many = ReadSeries(ReadJsonFile("scenarios/qwen2.5-vl-72b-64xh100.json"), ".", &cache);
+  const Series many =
+      ReadSeries(ReadJsonFile("scenarios/qwen2.5-vl-72b-64xh100.json"), ".", &cache);
   CHECK(many.cases.size() == 4);
 }
 

@@ -17,7 +17,8 @@ TEST_CASE("a record from the plain keys, from token counts and from time stamps"
   CHECK(b->step == 8);
   CHECK(*b->mar == 0.75);
   CHECK_FALSE(b->step_time_s);
-  const auto c = reader.Read(R"({"step": 12, "time_s": 108, "cross_modal_tokens": 0, "aligned_tokens": 0})");
+  const auto c =
+      reader.Read(R"({"step": 12, "time_s": 108, "cross_modal_tokens": 0, "aligned_tokens": 0})");
   REQUIRE(c);
   CHECK(*c->step_time_s == 2);  // 8 s over 4 steps
   CHECK_FALSE(c->mar);          // 0/0 is not known
@@ -36,9 +37,9 @@ TEST_CASE("garbage is counted by its reason, with the first line of each, and ha
        {std::string("Loading checkpoint shards: 100%"), std::string("{\"step\": 1, \"step_ti"),
         std::string("\xff\xfe{}"), std::string("{\"step\": 2, \"x\": \"\xc3\"}"),
         std::string("[1, 2]"), std::string("{\"step\": 1.5, \"step_time_s\": 1}"),
-        std::string("{\"step\": -1, \"step_time_s\": 1}"),
-        std::string("{\"step_time_s\": -2}"), std::string("{\"step_time_s\": 0}"),
-        std::string("{\"step_time_s\": \"1\"}"), std::string("{\"mar\": 1.2}"),
+        std::string("{\"step\": -1, \"step_time_s\": 1}"), std::string("{\"step_time_s\": -2}"),
+        std::string("{\"step_time_s\": 0}"), std::string("{\"step_time_s\": \"1\"}"),
+        std::string("{\"mar\": 1.2}"),
         std::string("{\"aligned_tokens\": 5, \"cross_modal_tokens\": 4}"),
         std::string("{\"step_time_s\": 1, \"step_time_s\": 2}"), std::string("{\"step\": 3}"),
         std::string("{\"step_time\": 1.2}"), std::string("{\"step_time_s\": 1e300}"), long_array,
@@ -61,8 +62,8 @@ TEST_CASE("garbage is counted by its reason, with the first line of each, and ha
 
 TEST_CASE("NaN, as Python writes it, is not known; in a string it is a string") {
   StepReader reader;
-  const auto record =
-      reader.Read(R"({"step": 1, "loss": NaN, "step_time_s": 2, "mar": Infinity, "run_id": "a NaN \" b"})");
+  const auto record = reader.Read(
+      R"({"step": 1, "loss": NaN, "step_time_s": 2, "mar": Infinity, "run_id": "a NaN \" b"})");
   REQUIRE(record);
   CHECK_FALSE(record->loss);
   CHECK_FALSE(record->mar);
