@@ -150,7 +150,8 @@ int Main(int argc, char** argv) {
       app.add_subcommand("simulate", "one step: time, throughput, memory, what limits it");
   simulate->add_option("scenario", scenario, "scenario file")->required();
   simulate->add_flag("--dry-run", options.dry_run, "validate only");
-  simulate->add_flag("-v,--verbose", options.verbose, "the largest tensors at the peak, too");
+  simulate->add_flag("-v,--verbose", options.verbose,
+                     "the largest tensors at the peak and what GPUs are busy with, too");
   simulate->add_flag("--timeline", options.timeline,
                      "draw what every pipeline stage does over the step");
   simulate

@@ -397,6 +397,7 @@ ExitCode SimulateCommand(const Options& options, const std::string& file) {
   PrintWarnings(options, e.scenario.warnings);
   const FixSearch search = SearchFixes(e, document, &cache);
   Json result = ResultJson(e, options.weights, kToolVersion);
+  if (options.verbose) result.Set("busy", BusyJson(e));
   if (e.memory.verdict != Fit::kFits) {
     result.Set("fixes", FixesJson(search));
     result.Set("fixes_tried", search.tried);

@@ -5,11 +5,10 @@
 
 namespace aurum {
 
-JsonDocument OpenScenarioFile(const std::string& file) {
-  JsonDocument document = ReadJsonFile(file);
+void ResolvePaths(const std::string& file, JsonDocument* document) {
   // A path in a scenario is relative to the scenario, whatever folder the program runs in.
   for (const char* role : {"model", "cluster", "profile", "stack"}) {
-    Json* value = document.root.Find(role);
+    Json* value = document->root.Find(role);
     if (value == nullptr || !value->IsString()) continue;
     const std::filesystem::path named = value->AsString();
     const bool is_path = named.has_parent_path() || named.extension() == ".json";
@@ -20,6 +19,11 @@ JsonDocument OpenScenarioFile(const std::string& file) {
     resolved.SetPlace(value->source(), value->offset());
     *value = std::move(resolved);
   }
+}
+
+JsonDocument OpenScenarioFile(const std::string& file) {
+  JsonDocument document = ReadJsonFile(file);
+  ResolvePaths(file, &document);
   return document;
 }
 

@@ -144,4 +144,20 @@ std::vector<BusySplit> SplitBusyTime(const Evaluation& e) {
   return out;
 }
 
+Json BusyJson(const Evaluation& e) {
+  Json out = Json::Array();
+  const std::vector<BusySplit> split = SplitBusyTime(e);
+  for (std::size_t c = 0; c < split.size(); ++c) {
+    Json entry = Json::Object();
+    entry.Set("rank_class", RankName(e.program, static_cast<int>(c)));
+    entry.Set("compute_bound_s", split[c].compute_bound_s);
+    entry.Set("memory_bound_s", split[c].memory_bound_s);
+    entry.Set("communication_s", split[c].communication_s);
+    entry.Set("idle_s", split[c].idle_s);
+    entry.Set("utilisation", split[c].Utilisation());
+    out.Append(std::move(entry));
+  }
+  return out;
+}
+
 }  // namespace aurum

@@ -26,6 +26,8 @@ struct BusySplit {
 // the device's bandwidth: the roofline's side of the ridge. Time that no kernel of an op accounts for
 // goes to its larger part; kernels of the host are idle time.
 std::vector<BusySplit> SplitBusyTime(const Evaluation& evaluation);
+// The same for `simulate -v --json`: [{"rank_class", "compute_bound_s", …}]. Lowers the plan once more.
+Json BusyJson(const Evaluation& evaluation);
 
 // Seconds that a kernel's arithmetic and its device memory traffic would take at the device's rates, each
 // alone. 0 where a kernel has none of it.

@@ -9,7 +9,6 @@
 #include "sim/plan/uneven.h"
 #include "sim/plan/waves.h"
 #include "sim/study/budget.h"
-#include "sim/study/busy_split.h"
 #include "sim/study/data_report.h"
 #include "sim/study/run_id.h"
 #include "sim/workload/adapter_routing.h"
@@ -142,25 +141,6 @@ Json AlignmentJson(const Evaluation& e) {
   return out;
 }
 
-std::string RankName(const Program& program, int index);
-
-// What GPUs do, by class of ranks.
-Json BusyJson(const Evaluation& e) {
-  Json out = Json::Array();
-  const std::vector<BusySplit> split = SplitBusyTime(e);
-  for (std::size_t c = 0; c < split.size(); ++c) {
-    Json entry = Json::Object();
-    entry.Set("rank_class", RankName(e.program, static_cast<int>(c)));
-    entry.Set("compute_bound_s", split[c].compute_bound_s);
-    entry.Set("memory_bound_s", split[c].memory_bound_s);
-    entry.Set("communication_s", split[c].communication_s);
-    entry.Set("idle_s", split[c].idle_s);
-    entry.Set("utilisation", split[c].Utilisation());
-    out.Append(std::move(entry));
-  }
-  return out;
-}
-
 // What the router gives to every modality's adapter.
 Json AdaptersJson(const Scenario& s) {
   Json out = Json::Array();
@@ -175,6 +155,8 @@ Json AdaptersJson(const Scenario& s) {
   return out;
 }
 
+}  // namespace
+
 std::string RankName(const Program& program, int index) {
   const RankClass& c = program.classes[static_cast<std::size_t>(index)];
   if (!c.consecutive || c.name.find("GPU") != std::string::npos)
@@ -182,8 +164,6 @@ std::string RankName(const Program& program, int index) {
   return c.name + " (GPUs " + std::to_string(c.first_gpu) + "-" +
          std::to_string(c.first_gpu + c.count - 1) + ": " + c.layers + ")";
 }
-
-}  // namespace
 
 std::string LimitName(Limit limit) {
   switch (limit) {
@@ -477,7 +457,6 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
     out.Set("gradient_sync", std::move(sync));
   }
   out.Set("compute_slowed_by_communication_s", t.slowed_s);
-  out.Set("busy", BusyJson(e));
   out.Set("time_rank", RankName(e.program, e.outcome.busiest_class));
   out.Set("alignment", AlignmentJson(e));
   out.Set("formula", GoldenJson(e, weights));

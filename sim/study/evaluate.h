@@ -61,6 +61,8 @@ double ModelFlopsPerGpu(
         evaluation);  // per step, averaged over GPUs; neither recomputed nor repeated work counts
 double ModelFlopsUtilisation(const Evaluation& evaluation);
 Limit WhatLimits(const TimeBreakdown& time);
+// "stage 0 (GPUs 0-7: vision, backbone layers 0-15)": a class of ranks for people.
+std::string RankName(const Program& program, int rank_class);
 
 struct GoldenWeights {
   Combine combine = Combine::kMax;

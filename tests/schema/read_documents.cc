@@ -13,6 +13,7 @@
 #include "sim/cost/stack.h"
 #include "sim/monitor/series.h"
 #include "sim/plan/scenario.h"
+#include "sim/plan/scenario_file.h"
 #include "sim/study/axis.h"
 #include "sim/study/phases.h"
 #include "sim/study/published/sources.h"
@@ -57,8 +58,10 @@ int main() {
     const std::size_t blank = line.find(' ');
     const std::size_t second = line.find(' ', blank + 1);
     try {
-      readers.at(line.substr(0, blank))(
-          aurum::ParseJson(line.substr(second + 1), line.substr(blank + 1, second - blank - 1)));
+      const std::string path = line.substr(blank + 1, second - blank - 1);
+      aurum::JsonDocument document = aurum::ParseJson(line.substr(second + 1), path);
+      aurum::ResolvePaths(path, &document);
+      readers.at(line.substr(0, blank))(document);
       std::cout << "ok\n";
     } catch (const aurum::InputError& error) {
       const aurum::Diagnostic& d = error.diagnostic();
