@@ -285,7 +285,7 @@ Recomputed BatchOfBudget(const AuditInput& in) {
                 Show(Percent(batch.utilisation)) + " % of the budget; LiDAR ⌊" + Show(budget) +
                 " / " + Show(kinds[1].complexity) +
                 "⌋ = " + Show(BatchWithin(kinds[1].complexity, budget).samples);
-  out.remark = "by the budget of the images, " + Show(budget) + "";
+  out.remark = "by the budget of the images, " + Show(budget);
   return out;
 }
 

@@ -97,7 +97,7 @@ Recomputed BandGap(const AuditInput& in) {
       level == 0 && deviation >= low
           ? "the upper band is open where the lower one ends: this deviation is in neither, "
             "and nothing is done"
-          : "The bands hold this deviation";
+          : "the bands hold this deviation";
   return out;
 }
 

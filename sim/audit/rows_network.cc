@@ -274,7 +274,7 @@ Recomputed TokensBest(const AuditInput& in) {
     r.formula += (r.formula.empty() ? "" : "; ") + a.name + " " +
                  (a.refused ? "refused" : Text(a.step_s * 1e3) + " ms");
   }
-  r.remark = "ranked by simulated step time (aurum decide split). " + decision.reason + "";
+  r.remark = "ranked by simulated step time (aurum decide split). " + decision.reason;
   return r;
 }
 
@@ -414,7 +414,7 @@ Recomputed ExpertBest(const AuditInput& in) {
                  Text(a.peak_bytes / (1 << 30), 3) + " GiB" +
                  (a.verdict == Fit::kDoesNotFit ? " (does not fit)" : "");
   }
-  r.remark = "by simulation of every size (aurum decide experts). " + decision.reason + "";
+  r.remark = "by simulation of every size (aurum decide experts). " + decision.reason;
   return r;
 }
 Recomputed ExpertGain(const AuditInput& in) {
