@@ -242,9 +242,8 @@ Recomputed TokensDivide(const AuditInput& in) {
   r.value = best;
   r.formula = Text(tokens) + " tokens: " + works + "; of these at most " + Text(most) +
               " and a divisor of " + Text(heads) + " heads: " + Text(best);
-  r.remark =
-      "GPUs of a node come in eights, 196 patches do not: 196 = 4 · 49. Either the sequence is "
-      "padded to 200, or four GPUs share it, or whole images are dealt out";
+  r.remark = "either the sequence is padded to " + Text((tokens + most - 1) / most * most) +
+             ", or " + Text(best) + " GPUs share it, or whole images are dealt out";
   return r;
 }
 Recomputed RefusedDegree(const AuditInput& in) {

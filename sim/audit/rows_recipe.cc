@@ -132,14 +132,17 @@ Recomputed ItemsOverBudget(const AuditInput& in) {
 Recomputed EightGib(const AuditInput& in) {
   const Evaluation& e = in.Run();
   const Evaluation& wide = in.Run({"plan.adapter.base=bf16"});
+  double parameters = 0;
+  for (const ModuleShare& share : e.program.classes.front().modules) parameters += share.parameters;
   Recomputed out;
   out.value = Peak(e) / kGiB;
   out.formula = "peak over a 4-bit base " + Show(out.value) + " GiB, over a 16-bit one " +
                 Show(Peak(wide) / kGiB) + " GiB, one sample of " +
                 Show(e.scenario.sample.backbone_tokens) + " tokens at a time";
   out.remark =
-      "4.1 billion parameters of 2 bytes do not fit 8 GiB, of half a byte they do, with "
-      "short samples and full recomputation";
+      Show(parameters / 1e9) +
+      " billion parameters of 2 bytes do not fit, of half a byte they do, with short samples and "
+      "full recomputation";
   out.verdict = HoldsIf(out.value <= in.claim.claimed);
   return out;
 }
@@ -154,7 +157,7 @@ Recomputed HoursTo(const AuditInput& in) {
                 Show(ModelFlopsPerGpu(e) / e.StepSeconds() / 1e12) + " TFLOP/s";
   out.remark =
       "the claim tells no sequence length and no number of epochs; the scenario's are one "
-      "pass over 10,000 samples";
+      "pass over the samples";
   if (out.value < in.claim.claimed)
     out.remark += ", of which the model's own work takes less than is told";
   return out;
@@ -711,7 +714,9 @@ void AddRecipeRows(Computations* to) {
   rows["A19.feasible"] = EdgeFeasible;
   rows["B1.fewer_than_four"] = FewerThanFour;
   rows["B1.budget"] = ItemsOverBudget;
-  rows["B2.quality"] = [](const AuditInput&) { return AsInput("92.7 % of what, on which data?"); };
+  rows["B2.quality"] = [](const AuditInput& in) {
+    return AsInput(Show(in.claim.claimed) + " % of what, on which data?");
+  };
   rows["B2.memory"] = EightGib;
   rows["B3.orin"] = HoursTo;
   rows["B3.rtx4090"] = HoursTo;
@@ -722,7 +727,9 @@ void AddRecipeRows(Computations* to) {
   rows["B5.paged"] = PagedMemory;
   rows["B7.memory"] = QloraPeak;
   rows["B7.throughput"] = QloraSpeed;
-  rows["B7.accuracy"] = [](const AuditInput&) { return AsInput("a drop below 1.2 points of VQA"); };
+  rows["B7.accuracy"] = [](const AuditInput& in) {
+    return AsInput("a drop below " + Show(in.claim.claimed) + " points of VQA");
+  };
   rows["B8.parameters"] = PrunedParameters;
   rows["B8.keep"] = ImpliedKeep;
   rows["B8.traffic"] = ReparamTraffic;
@@ -745,7 +752,9 @@ void AddRecipeRows(Computations* to) {
   rows["B12.v100"] = V100InBf16;
   rows["B13.passes"] = PromptPasses;
   rows["B13.trained"] = PromptGradient;
-  rows["B13.accuracy"] = [](const AuditInput&) { return AsInput("61.9 and 59.2 % with 5 shots"); };
+  rows["B13.accuracy"] = [](const AuditInput& in) {
+    return AsInput(Show(in.claim.claimed) + " % from five shots, of which data?");
+  };
   rows["B16.fa3"] = Fa3Refused;
   rows["B16.zero3"] = ZeroThreeAlone;
   rows["B16.length"] = LongestSequence;
