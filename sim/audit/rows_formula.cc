@@ -102,10 +102,10 @@ Recomputed Rate(const AuditInput& in, bool vision) {
   const double rate = TokensPerSecond(e, module);
   const double samples =
       static_cast<double>(e.scenario.workload.global_batch_size) / e.StepSeconds();
-  return Plain(
-      rate, Show(samples) + " samples/s · " + Show(rate / samples) + " tokens in a sample",
-      "no model, batch or length is told; a 13-billion-parameter model on these GPUs passes " +
-          Show(rate) + " tokens/s, so that the figures are no tokens a second");
+  return Plain(rate, Show(samples) + " samples/s · " + Show(rate / samples) + " tokens in a sample",
+               "no model, batch or length is told; '" + e.scenario.model->name +
+                   "' on these GPUs passes " + Show(rate) +
+                   " tokens/s, so that the figures are no tokens a second");
 }
 
 // What the two scenarios give, one over the other.
@@ -173,7 +173,8 @@ Recomputed TextFlops(const AuditInput& in) {
       "forward FLOPs of " + e.scenario.model->name + " over " +
           Show(e.scenario.sample.backbone_tokens) + " tokens",
       "two FLOPs a parameter and token, and attention: a language model of that cost would "
-      "have 60 parameters");
+      "have " +
+          Show(in.claim.claimed / 2) + " parameters");
 }
 
 Recomputed TowerFlops(const AuditInput& in, const char* what) {
@@ -305,12 +306,15 @@ Recomputed ProcessedFlops(const Evaluation& e) {
 
 Recomputed Order(const AuditInput& in, bool highest) {
   const std::vector<std::string> models = {"llava-1.6-7b", "qwen-vl", "fuyu-8b"};
+  std::vector<double> prompts, images;  // tokens
   double best = 0;
   std::size_t at = 0;
   std::string formula;
   for (std::size_t i = 0; i < models.size(); ++i) {
     const Evaluation& e = in.Run({"model=" + models[i]});
     const Generation g = GenerationOf(e);
+    prompts.push_back(g.prompt);
+    images.push_back(e.scenario.sample.cross_modal_tokens);
     const double gflop = g.flops / (g.sequences * (g.prompt + g.generated)) / kGiga;
     formula += (i > 0 ? ", " : "") + models[i] + " " + Show(gflop);
     if (i == 0 || (highest ? gflop > best : gflop < best)) {
@@ -319,22 +323,25 @@ Recomputed Order(const AuditInput& in, bool highest) {
     }
   }
   return Plain(static_cast<double>(at + 1), formula + " GFLOP a processed token",
-               highest ? "1 LLaVA-1.6, 2 Qwen-VL, 3 Fuyu: a large tower over 1,024 patches for 256 "
-                         "tokens"
-                       : "1 LLaVA-1.6, 2 Qwen-VL, 3 Fuyu: of 2,960 tokens that LLaVA passes, each "
-                         "costs less than one of Fuyu's 272");
+               "1 LLaVA-1.6, 2 Qwen-VL, 3 Fuyu: " +
+                   (highest ? "a large tower for the " + Show(images[1]) + " tokens of an image"
+                            : "of " + Show(prompts[0]) +
+                                  " tokens of LLaVA's prompt, each costs less than one of Fuyu's " +
+                                  Show(prompts[2])));
 }
 
 Recomputed CacheRate(const Evaluation& e) {
   const Generation g = GenerationOf(e);
   const double written = g.kv_bytes_per_token * g.sequences * (g.prompt + g.generated);
-  return Plain(written / g.step_s / kGiga,
-               Show(g.kv_bytes_per_token) + " B a token · " +
-                   Show(g.sequences * (g.prompt + g.generated)) + " tokens / " + Show(g.step_s) +
-                   " s",
-               "keys and values that a GPU writes; without tensor parallelism none of them crosses "
-               "a link, and the counter that is named shows NVLink in per cent of its peak, no "
-               "GB/s");
+  Recomputed out =
+      Plain(written / g.step_s / kGiga,
+            Show(g.kv_bytes_per_token) + " B a token · " +
+                Show(g.sequences * (g.prompt + g.generated)) + " tokens / " + Show(g.step_s) + " s",
+            "keys and values that a GPU writes, the most that it could have to send; the degree of "
+            "parallelism is not told, on one GPU none of them crosses a link, and the counter that "
+            "is named shows NVLink in per cent of its peak, no GB/s");
+  out.verdict = Verdict::kUndefined;
+  return out;
 }
 
 Recomputed Confidence(const Evaluation& e) {

@@ -49,10 +49,10 @@ Recomputed Suppression(const AuditInput& in) {
                 Figure(bound) +
                 ") = " + Percent(ChanceOfWeakCorrelation(std::max(window, 4), bound));
   out.remark =
-      "Two series that vary for different reasons are uncorrelated, which is how a healthy run "
+      "two series that vary for different reasons are uncorrelated, which is how a healthy run "
       "looks. Of "
       "five such pairs, most have a weak correlation by chance, so the rule alarms nearly all the "
-      "time.";
+      "time";
   return out;
 }
 
@@ -70,14 +70,13 @@ Recomputed FalseAlarms(const AuditInput& in) {
   out.formula = "healthy simulated steps without an alarm, of " + std::to_string(series.seeds) +
                 " runs: 1 − " + Percent(code.false_step_share) + "; ours: 1 − " +
                 Percent(of(scores[0], WatchedBy::kOurs).false_step_share);
-  out.remark = "Ours, on the faults of this series:";
+  out.remark = "ours, on the faults of this series:";
   for (std::size_t i = 1; i < scores.size(); ++i) {
     const RuleScore ours = of(scores[i], WatchedBy::kOurs);
     out.remark += (i == 1 ? " " : ", ") + scores[i].name + " told in " +
                   Percent(ours.detected_share) + " of runs after " + Figure(ours.mean_delay_steps) +
                   " steps";
   }
-  out.remark += ".";
   return out;
 }
 
@@ -96,9 +95,9 @@ Recomputed BandGap(const AuditInput& in) {
                 "; ours, closed below: " + std::to_string(BandOf(deviation / 100, rules));
   out.remark =
       level == 0 && deviation >= low
-          ? "The upper band is open where the lower one ends: this deviation is in neither, "
-            "and nothing is done."
-          : "The bands hold this deviation.";
+          ? "the upper band is open where the lower one ends: this deviation is in neither, "
+            "and nothing is done"
+          : "the bands hold this deviation";
   return out;
 }
 
@@ -131,9 +130,9 @@ Recomputed ConstantHistory(const AuditInput& in) {
                 " longer than the one before, MAR " + Figure(in.Given("mar")) + ": alarms on " +
                 std::to_string(alarms) + " steps; ours on " + std::to_string(ours);
   out.remark =
-      noise == 0 ? "A series that does not vary has no correlation: NumPy gives NaN, NaN < 0.65 is "
-                   "false, and false means that all is well."
-                 : "With noise the correlation has a value.";
+      noise == 0 ? "a series that does not vary has no correlation: NumPy gives NaN, NaN < 0.65 is "
+                   "false, and false means that all is well"
+                 : "with noise the correlation has a value";
   return out;
 }
 
@@ -172,7 +171,7 @@ Recomputed NegativeCorrelation(const AuditInput& in) {
                  .r.value_or(0)) +
       ", ours: level " + std::to_string(monitor.signal(Signal::kOpposed).level);
   out.remark =
-      "The rule takes |r|, so that the better the alignment the slower the step counts as health.";
+      "the rule takes |r|, so that the better the alignment the slower the step counts as health";
   return out;
 }
 
@@ -185,9 +184,9 @@ Recomputed UnnormalisedDeviation(const AuditInput& in) {
   out.formula = "|MAR " + Figure(mar) + " − ASR 1| at the baseline of " + in.claim.scenario +
                 " = " + Figure(out.value) + " %";
   out.remark =
-      "A share of tokens less a ratio of times is no percentage of anything: a run with a steady "
+      "a share of tokens less a ratio of times is no percentage of anything: a run with a steady "
       "MAR of "
-      "0.85 would be in alarm from its first step. Over their own baselines both begin at 1.";
+      "0.85 would be in alarm from its first step. Over their own baselines both begin at 1";
   out.verdict = Verdict::kUndefined;
   return out;
 }
@@ -207,9 +206,9 @@ Recomputed LinkErrors(const AuditInput& in) {
   out.formula = "one NIC at 1 − " + Figure(rate) + " of its rate: step " + Figure(healthy) +
                 " s → " + Figure(now) + " s; at 50 %: " + Figure(with(0.5)) + " s";
   out.remark =
-      "A link's errors cost a step only what its collectives are exposed. The counter is worth an "
+      "a link's errors cost a step only what its collectives are exposed. The counter is worth an "
       "alarm "
-      "(aurum monitor --diagnose reads it), but its percentage is not the step's.";
+      "(aurum monitor --diagnose reads it), but its percentage is not the step's";
   return out;
 }
 
@@ -225,9 +224,9 @@ Recomputed StrandedGpus(const AuditInput& in) {
                 std::to_string(tp) + ", pp " + std::to_string(pp) + ": " +
                 std::to_string(f.in_replicas) + " of " + std::to_string(f.gpus) + " train";
   out.remark =
-      "The report that the figure is taken from could not be found, nor what its utilisation is a "
+      "the report that the figure is taken from could not be found, nor what its utilisation is a "
       "share "
-      "of. Fragmentation alone can bring it about: whole groups must fit into nodes.";
+      "of. Fragmentation alone can bring it about: whole groups must fit into nodes";
   out.verdict = Verdict::kUndefined;
   return out;
 }
@@ -250,9 +249,9 @@ Recomputed SameUtilisation(const AuditInput& in) {
   out.formula = in.claim.scenario + ": " + told(a) + "; " + other + ": " + told(b);
   const double apart = std::abs(a.compute_bound_s / a.Sum() - b.compute_bound_s / b.Sum());
   out.remark =
-      "The figure counts a kernel that waits for memory, and one that waits for another GPU, as "
+      "the figure counts a kernel that waits for memory, and one that waits for another GPU, as "
       "work. "
-      "Told apart: aurum simulate -v, and aurum_busy_ratio of --prometheus.";
+      "Told apart: aurum simulate -v, and aurum_busy_ratio of --prometheus";
   // The same figure for like steps would prove nothing.
   if (100 * apart < in.Given("least_difference_percent")) out.verdict = Verdict::kRefuted;
   return out;
@@ -270,9 +269,9 @@ Recomputed CollectiveSpans(const AuditInput& in) {
   out.formula = std::to_string(spans) + " collectives and transfers of " + in.claim.scenario +
                 " have a span of their own: aurum simulate --trace";
   out.remark =
-      "It is about another program's traces. PyTorch's own profiler does record NCCL kernels; what "
+      "it is about another program's traces. PyTorch's own profiler does record NCCL kernels; what "
       "they lack "
-      "is the group, the size and the bandwidth, which spans here carry.";
+      "is the group, the size and the bandwidth, which spans here carry";
   out.verdict = Verdict::kUndefined;
   return out;
 }
@@ -308,9 +307,9 @@ Recomputed RootCauses(const AuditInput& in) {
     out.formula += ";";
   }
   out.remark =
-      "The article's figure is of slow queries in a web shop, with no word on the classes, their "
+      "the article's figure is of slow queries in a web shop, with no word on the classes, their "
       "shares or "
-      "the test set: nothing to compare with. Ours is of training steps, healthy ones included.";
+      "the test set: nothing to compare with. Ours is of training steps, healthy ones included";
   out.verdict = Verdict::kUndefined;
   return out;
 }

@@ -95,9 +95,9 @@ Recomputed SumsOfGathers(const AuditInput& in) {
   r.formula = Text(right) + " of " + Text(all) + " gathered elements are the sum of " +
               Text(ranks) + " ranks";
   r.remark =
-      "A gather collects what every rank has and adds nothing up; a reduction has to follow or "
+      "a gather collects what every rank has and adds nothing up; a reduction has to follow or "
       "come first. What does reduce in pieces is a reduce-scatter and an all-gather: sharding = "
-      "zero1, with plan.collectives.data_parallel = pipelined for the gather.";
+      "zero1, with plan.collectives.data_parallel = pipelined for the gather";
   return r;
 }
 
@@ -110,8 +110,8 @@ Recomputed BytesOfGathers(const AuditInput& in) {
   r.value = gather / reduce;
   r.formula = "(n − 1) / (2 (n − 1)/n) = n/2 with n = " + Text(n);
   r.remark =
-      "Whole gradients that are gathered to be added up afterwards put n/2 times the bytes of an "
-      "all-reduce on every link, however finely they are cut.";
+      "whole gradients that are gathered to be added up afterwards put n/2 times the bytes of an "
+      "all-reduce on every link, however finely they are cut";
   return r;
 }
 
@@ -120,11 +120,11 @@ Recomputed BandwidthExplainsTail(const AuditInput& in) {
   r.value = in.Given("busy_after") / in.Given("busy_before");
   r.formula = Text(in.Given("busy_after")) + " / " + Text(in.Given("busy_before"));
   r.remark =
-      "For equal bytes, bandwidth alone explains a time shorter by this factor; the tail is told "
+      "for equal bytes, bandwidth alone explains a time shorter by this factor; the tail is told "
       "to "
       "have shrunk by " +
       Text(in.Given("tail_before") / in.Given("tail_after"), 3) +
-      ". The rest would be overlap, jitter, or fewer bytes, none of which the figures tell apart.";
+      ". The rest would be overlap, jitter, or fewer bytes, none of which the figures tell apart";
   return r;
 }
 
@@ -137,7 +137,7 @@ Recomputed GradientSizes(const AuditInput& in) {
   r.formula = Text(text / 1e9) + "e9 / " + Text(vision / 1e9) + "e9 parameters";
   r.remark =
       "[128, 768] and [2048, 4096] are shapes of activations; gradients have the shapes of "
-      "weights, and their ratio is that of the modules' parameters.";
+      "weights, and their ratio is that of the modules' parameters";
   return r;
 }
 
@@ -155,8 +155,8 @@ Recomputed SyncUtilisation(const AuditInput& in, const std::vector<std::string>&
 Recomputed AllReduceUtilisation(const AuditInput& in) {
   Recomputed r = SyncUtilisation(in, {});
   r.remark =
-      "While a reduction runs, against a ring at the links' full rate; plan.bucket_mb moves it: a "
-      "bucket of 1 MB is mostly latency, one of 100 MB mostly bytes.";
+      "while a reduction runs, against a ring at the links' full rate; plan.bucket_mb moves it: a "
+      "bucket of 1 MB is mostly latency, one of 100 MB mostly bytes";
   return r;
 }
 
@@ -164,37 +164,44 @@ Recomputed ChunkedUtilisation(const AuditInput& in) {
   const std::string bucket = "plan.bucket_mb=" + Text(in.Given("bucket_mb"), 10);
   Recomputed r = SyncUtilisation(in, {bucket});
   r.remark =
-      "The same all-reduce in pieces of " + Text(in.Given("bucket_mb")) +
+      "the same all-reduce in pieces of " + Text(in.Given("bucket_mb")) +
       " MB. Every piece pays the latency of a ring: finer pieces fill links less, not more, unless "
-      "something else was idle before.";
+      "something else was idle before";
   return r;
 }
-// Reduce-scatter and a pipelined all-gather in the place of an all-reduce: what compute waits for.
+// Reduce-scatter and a pipelined all-gather in the place of an all-reduce.
+std::vector<std::string> Pipelined() {
+  return {"plan.sharding=zero1", "plan.collectives.data_parallel=pipelined"};
+}
+
+// What compute waits for.
 Recomputed PipelinedExposure(const AuditInput& in) {
   const Evaluation& whole = in.Run();
-  const Evaluation& parts =
-      in.Run({"plan.sharding=zero1", "plan.collectives.data_parallel=pipelined"});
+  const Evaluation& parts = in.Run(Pipelined());
   Recomputed r;
   r.value = whole.sync.exposed_s / parts.sync.exposed_s;
   r.formula = Text(whole.sync.exposed_s * 1e3) + " ms of all-reduce are waited for, " +
               Text(parts.sync.exposed_s * 1e3) + " ms of reduce-scatter and pipelined all-gather";
   r.remark =
-      "What is gathered are parameters, for the next forward, which hides most of it: the same "
-      "bytes in all, a shorter wait.";
+      "what is gathered are parameters, for the next forward, which hides most of it: the same "
+      "bytes in all, a shorter wait";
   return r;
 }
 
 Recomputed SyncTail(const AuditInput& in) {
-  const Evaluation& e = in.Run();
+  const Evaluation& whole = in.Run();
+  const Evaluation& parts = in.Run(Pipelined());
+  const double before = whole.varied->SyncQuantile(0.99), after = parts.varied->SyncQuantile(0.99);
   Recomputed r;
-  r.value = e.varied->SyncQuantile(0.99) / e.varied->SyncQuantile(0.5);
-  r.formula = "p99 " + Text(e.varied->SyncQuantile(0.99) * 1e3) + " ms / p50 " +
-              Text(e.varied->SyncQuantile(0.5) * 1e3) + " ms over " +
-              Text(static_cast<double>(e.varied->sync_s.size())) + " drawn steps";
+  r.value = before / after;
+  r.formula = "p99 " + Text(before * 1e3) + " ms of all-reduces, " + Text(after * 1e3) +
+              " ms with reduce-scatters and pipelined all-gathers, over " +
+              Text(static_cast<double>(whole.varied->sync_s.size())) + " drawn steps each";
   r.remark =
-      "With transfers that vary by a fifth each, the whole of a step's many reductions varies far "
-      "less: their deviations average out. A tail of 2.26 times the median is not jitter of single "
-      "transfers.";
+      "from a step's first reduction to its last; its tail is " +
+      Text(before / whole.varied->SyncQuantile(0.5)) +
+      " times its median, for the deviations of many transfers average out, so that jitter is "
+      "no large part of it";
   return r;
 }
 
@@ -207,8 +214,8 @@ Recomputed VisionShare(const AuditInput& in) {
   r.formula = "all-to-alls / (all-to-alls + kernels) of the tower, forward and backward, tp " +
               Text(e.scenario.plan.modules[0].tp);
   r.remark =
-      "Per layer four streams of S/T bytes are exchanged where a split by heads reduces two "
-      "of S: a T-th of its bytes.";
+      "per layer, four streams of S/T bytes are exchanged where a split by heads reduces two "
+      "of S: a T-th of its bytes";
   return r;
 }
 Recomputed LanguageShare(const AuditInput& in) {
@@ -235,9 +242,8 @@ Recomputed TokensDivide(const AuditInput& in) {
   r.value = best;
   r.formula = Text(tokens) + " tokens: " + works + "; of these at most " + Text(most) +
               " and a divisor of " + Text(heads) + " heads: " + Text(best);
-  r.remark =
-      "GPUs of a node come in eights, 196 patches do not: 196 = 4 · 49. Either the sequence is "
-      "padded to 200, or four GPUs share it, or whole images are dealt out.";
+  r.remark = "either the sequence is padded to " + Text((tokens + most - 1) / most * most) +
+             ", or " + Text(best) + " GPUs share it, or whole images are dealt out";
   return r;
 }
 Recomputed RefusedDegree(const AuditInput& in) {
@@ -251,15 +257,23 @@ Recomputed RefusedDegree(const AuditInput& in) {
   return r;
 }
 
+// Below this share of a step, two are as fast (aurum decide).
+constexpr double kAsFast = 5e-4;
+
 Recomputed TokensBest(const AuditInput& in) {
   const Decision decision = DecisionOf(in, "split");
   Recomputed r;
-  r.value = PlaceOf(decision, "tokens");
+  // Places are counted as aurum decide tells them: what is as fast shares one.
+  const Alternative* own = Find(decision, "tokens");
+  r.value = own == nullptr ? 0 : 1;
+  for (const Alternative& a : decision.alternatives) {
+    if (own != nullptr && !a.refused && 1 - a.step_s / own->step_s >= kAsFast) r.value += 1;
+  }
   for (const Alternative& a : decision.alternatives) {
     r.formula += (r.formula.empty() ? "" : "; ") + a.name + " " +
                  (a.refused ? "refused" : Text(a.step_s * 1e3) + " ms");
   }
-  r.remark = "Ranked by simulated step time (aurum decide split). " + decision.reason + ".";
+  r.remark = "ranked by simulated step time (aurum decide split). " + decision.reason;
   return r;
 }
 
@@ -270,9 +284,9 @@ Recomputed WholeVector(const AuditInput& in) {
   r.formula =
       Text(hidden) + " / " + Text(tp) + " channels of each token on a GPU inside of a layer";
   r.remark =
-      "Splitting the embedding axis is what cuts a token's vector; splitting the token axis "
+      "splitting the embedding axis is what cuts a token's vector; splitting the token axis "
       "leaves it whole. The published text has the two the wrong way round. Real tensor "
-      "parallelism cuts weights and heads, and sums up behind them.";
+      "parallelism cuts weights and heads, and sums up behind them";
   return r;
 }
 
@@ -287,8 +301,8 @@ Recomputed ArgmaxIndex(const AuditInput& in) {
   r.formula = "argmax over scores[1 … n − 2] counts from 0: " + Text(at.published) +
               "; with its index right: " + Text(at.repaired);
   r.remark =
-      "The list of scores begins at stage 1, so argmax is one less than the stage; the last "
-      "stage is never scored.";
+      "the list of scores begins at stage 1, so argmax is one less than the stage; the last "
+      "stage is never scored";
   return r;
 }
 
@@ -306,8 +320,8 @@ Recomputed VarianceAvoided(const AuditInput& in) {
   r.formula = "Kendall's tau of variance and throughput over three cuts: " + Text(agree) + " / " +
               Text(pairs);
   r.remark =
-      "The rule is told to avoid cuts of high gradient variance; its own table is fastest at "
-      "the highest, in exactly that order.";
+      "the rule is told to avoid cuts of high gradient variance; its own table is fastest at "
+      "the highest, in exactly that order";
   return r;
 }
 
@@ -320,8 +334,8 @@ Recomputed PassesPerSequence(const AuditInput& in) {
               ") s / " + Text(tau * 1e6) + " µs = " + Text(seconds * 1e3) + " ms / " +
               Text(tau * 1e6) + " µs";
   r.remark =
-      "If the difference of latencies between neighbouring stages made the throughput, a "
-      "sequence would have to pass it this many times.";
+      "if the difference of latencies between neighbouring stages made the throughput, a "
+      "sequence would have to pass it this many times";
   return r;
 }
 
@@ -340,20 +354,9 @@ Recomputed ScoreAgainstSearch(const AuditInput& in) {
                  (a.refused ? "refused" : Text(a.samples_per_s) + "/s");
   }
   r.remark =
-      "The score likes a light layer, wherever it stands; a pipeline wants stages that take "
+      "the score likes a light layer, wherever it stands; a pipeline wants stages that take "
       "the same time. " +
-      decision.reason + ".";
-  return r;
-}
-
-Recomputed MinMaxAgainstSearch(const AuditInput& in) {
-  const Decision decision = DecisionOf(in, "cut");
-  const Alternative* dp = Find(decision, "min-max");
-  Recomputed r;
-  r.value = dp == nullptr ? 0 : dp->samples_per_s / decision.alternatives.front().samples_per_s;
-  r.formula =
-      dp == nullptr ? "no plan" : dp->name + " against " + decision.alternatives.front().name;
-  r.remark = "Dynamic programming over the layers' times, then a search around it by simulation.";
+      decision.reason;
   return r;
 }
 
@@ -366,8 +369,8 @@ Recomputed ExpertFormula(const AuditInput& in) {
   r.value = std::max(1.0, std::floor(numerator / denominator));
   r.formula = "max(1, ⌊" + Text(numerator) + " / " + Text(denominator) + "⌋)";
   r.remark =
-      "Nothing in it knows the model, its experts or its tokens; 600 GB/s is one GPU's, both "
-      "ways together; 200 is the Gbit/s of one of eight ports (25 GB/s); 150 has no unit.";
+      "nothing in it knows the model, its experts or its tokens; 600 GB/s is one GPU's, both "
+      "ways together; 200 is the Gbit/s of one of eight ports (25 GB/s); 150 has no unit";
   return r;
 }
 Recomputed ExpertFormulaInUnits(const AuditInput& in) {
@@ -384,7 +387,7 @@ Recomputed ExpertDivisor(const AuditInput& in) {
   int experts = 0;
   for (const LayerRun& run : s.model->Backbone().runs)
     experts = std::max(experts, run.layer.mlp.experts);
-  const int raw = static_cast<int>(in.Given("raw"));
+  const int raw = static_cast<int>(ExpertFormula(in).value);
   const int width = s.plan.tp * s.plan.cp * s.plan.dp;
   int divisor = 1;
   for (int e = 1; e <= raw; ++e) {
@@ -410,7 +413,7 @@ Recomputed ExpertBest(const AuditInput& in) {
                  Text(a.peak_bytes / (1 << 30), 3) + " GiB" +
                  (a.verdict == Fit::kDoesNotFit ? " (does not fit)" : "");
   }
-  r.remark = "By simulation of every size (aurum decide experts). " + decision.reason + ".";
+  r.remark = "by simulation of every size (aurum decide experts). " + decision.reason;
   return r;
 }
 Recomputed ExpertGain(const AuditInput& in) {
@@ -422,8 +425,8 @@ Recomputed ExpertGain(const AuditInput& in) {
   r.value = 100 * (before / after - 1);
   r.formula = Text(before) + " s / " + Text(after) + " s − 1";
   r.remark =
-      "Twice the expert-parallel size leaves every GPU as many tokens and half the experts: "
-      "what changes is the all-to-all's width, the experts' matrices and the memory.";
+      "twice the expert-parallel size leaves every GPU as many tokens and half the experts: "
+      "what changes is the all-to-all's width, the experts' matrices and the memory";
   return r;
 }
 Recomputed ExpertExchange(const AuditInput& in) {
@@ -435,8 +438,9 @@ Recomputed ExpertExchange(const AuditInput& in) {
               Text(all.bytes / std::max(all.count, 1) / 1e6) + " MB, " + Text(all.mean_s * 1e3) +
               " ms each";
   r.remark =
-      "Two forward and two backward in every layer and micro-batch, and two more where the "
-      "layer is recomputed: 2.7 ms is the order of a few single ones, not of a step's.";
+      "two forward and two backward in every layer and micro-batch, and two more where the "
+      "layer is recomputed: " +
+      Text(in.claim.claimed) + " ms is the order of a few single ones, not of a step's";
   return r;
 }
 Recomputed BufferGain(const AuditInput& in) {
@@ -454,7 +458,7 @@ Recomputed BufferGain(const AuditInput& in) {
       "t = pieces · latency + bytes/bandwidth with the cluster's own latency. The told gain "
       "would need " +
       Text(-in.claim.claimed / (1 - 1 / n), 3) + " % of a piece of " + Text(in.Given("from_mb")) +
-      " MB to be latency; here it is " + Text(-r.value / (1 - 1 / n), 3) + " %.";
+      " MB to be latency; here it is " + Text(-r.value / (1 - 1 / n), 3) + " %";
   return r;
 }
 // --- A17: all-to-all by topology -------------------------------------------------------------------
@@ -467,8 +471,8 @@ Recomputed GainOf(const AuditInput& in) {
 }
 Recomputed TitleGain(const AuditInput& in) {
   Recomputed r = GainOf(in);
-  r.remark = "In points it is " + Text(in.Given("after") - in.Given("before")) +
-             "; the title's figure is neither.";
+  r.remark = "in points it is " + Text(in.Given("after") - in.Given("before")) +
+             "; the title's figure is neither";
   return r;
 }
 // Amdahl: a step whose share f runs s times as fast gains 1/(1 − f + f/s).
@@ -483,8 +487,8 @@ Recomputed AmdahlsGain(const AuditInput& in) {
               " %, what all-to-alls are of the simulated step; the told gain wants f = " +
               Text(100 * (1 - 1 / g) / (1 - 1 / s)) + " %";
   r.remark =
-      "Tokens per second rise as much as links are used better only if the step is nothing but "
-      "all-to-all; with compute in it, the gain is smaller by its share.";
+      "tokens per second rise as much as links are used better only if the step is nothing but "
+      "all-to-all; with compute in it, the gain is smaller by its share";
   return r;
 }
 Recomputed SimulatedShare(const AuditInput& in) {
@@ -510,26 +514,26 @@ Recomputed GainOfLevels(const AuditInput& in) {
 Recomputed SimulatedGain(const AuditInput& in) {
   Recomputed r = GainOfLevels(in);
   r.remark =
-      "On rails whose traffic already goes over NVLink to the right NIC (PXN, the default since "
+      "on rails whose traffic already goes over NVLink to the right NIC (PXN, the default since "
       "NCCL "
-      "2.12), the way inside first costs its own time and saves messages, not bytes.";
+      "2.12), the way inside first costs its own time and saves messages, not bytes";
   return r;
 }
 Recomputed SimulatedGainOfDefault(const AuditInput& in) {
   Recomputed r = GainOfLevels(in);
   r.remark =
-      "Traffic that ignores the rails crosses spines, which carry all of it here: every NIC sends "
+      "traffic that ignores the rails crosses spines, which carry all of it here: every NIC sends "
       "as "
-      "many bytes as before. Two levels gain where spines are thin.";
+      "many bytes as before. Two levels gain where spines are thin";
   return r;
 }
 Recomputed SimulatedGainOfThin(const AuditInput& in) {
   Recomputed r = GainOfLevels(in);
   r.remark =
-      "Behind spines with half the uplinks, going inside of the node first keeps traffic on its "
+      "behind spines with half the uplinks, going inside of the node first keeps traffic on its "
       "rail. "
       "This is where a gain of the told size can come from, and it is the fabric's as much as the "
-      "schedule's.";
+      "schedule's";
   return r;
 }
 // What leaves the node, at the NICs' own rate, over the time that all-to-alls take.
@@ -563,8 +567,8 @@ Recomputed HopRule(const AuditInput& in) {
   r.formula = Text(census.within) + " of " + Text(census.pairs) +
               " pairs of a node pass len(path) ≤ " + Text(in.Given("most_devices")) + lengths;
   r.remark =
-      "A path lists both ends: two is a direct link alone, and behind an NVSwitch every pair is "
-      "three. The rule's group stays empty on the machines that the text is about.";
+      "a path lists both ends: two is a direct link alone, and behind an NVSwitch every pair is "
+      "three. The rule's group stays empty on the machines that the text is about";
   return r;
 }
 Recomputed SharedMemoryPairs(const AuditInput& in) {
@@ -579,7 +583,7 @@ Recomputed SharedMemoryPairs(const AuditInput& in) {
   r.remark =
       "NCCL_SHM_DISABLE=1 takes away the way over shared host memory. Where every pair has "
       "NVLink nobody takes it, and the switch changes nothing; where it is the only one, "
-      "traffic goes over the network instead.";
+      "traffic goes over the network instead";
   return r;
 }
 Recomputed WithoutNvLink(const AuditInput& in) {
@@ -594,8 +598,9 @@ Recomputed WithoutNvLink(const AuditInput& in) {
   r.formula = "all-to-alls of " + Text(in.Given("ep")) + " GPUs " + Text(before) +
               " s, with NVLink at PCIe's rate " + Text(after) + " s";
   r.remark =
-      "What a node's all-to-all would lose of its bandwidth if all of it went over PCIe. Nothing "
-      "does where every pair has NVLink; between nodes the NICs are the narrower way in any case.";
+      "what a node's all-to-all would lose of its bandwidth if all of it went over PCIe; how much "
+      "does is not told, and where every pair has NVLink nothing does. Between nodes the NICs are "
+      "the narrower way in any case";
   return r;
 }
 
@@ -621,7 +626,6 @@ void AddNetworkRows(Computations* to) {
   all["A13.variance"] = VarianceAvoided;
   all["A13.passes"] = PassesPerSequence;
   all["A13.score"] = ScoreAgainstSearch;
-  all["A13.min_max"] = MinMaxAgainstSearch;
   all["A15.formula"] = ExpertFormula;
   all["A15.units"] = ExpertFormulaInUnits;
   all["A15.divisor"] = ExpertDivisor;

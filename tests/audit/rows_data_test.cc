@@ -58,12 +58,8 @@ TEST_CASE("arithmetic: what the tables give is not what is claimed of them") {
   CHECK(Line("A10.comm_cut", [](Claim* c) { c->claimed = 75; }).verdict == Verdict::kHolds);
   CHECK(Line("A10.compute").recomputed.value == doctest::Approx(0.25));
   CHECK(Line("A10.compute", [](Claim* c) { c->given["choices"] = 8; }).verdict == Verdict::kHolds);
-  CHECK(Line("A10.deepep").recomputed.value == doctest::Approx(2.2206).epsilon(1e-4));
-  CHECK(Line("A10.deepep").verdict == Verdict::kHolds);
-  CHECK(Line("A10.deepep", [](Claim* c) { c->given["deepep_ms_3"] = 150; }).verdict ==
-        Verdict::kRefuted);
-  CHECK(Line("A10.deepep_efa").verdict == Verdict::kRefuted);
-  CHECK(Line("A10.deepep_efa", [](Claim* c) { c->given["most_slower_percent"] = -50; }).verdict ==
+  // More than 90 % is what is claimed: more experts keep it.
+  CHECK(Line("A10.comm_cut", [](Claim* c) { c->given["experts"] = 128; }).verdict ==
         Verdict::kHolds);
 
   CHECK(Line("A16.together").recomputed.value == doctest::Approx(59.897).epsilon(1e-4));
@@ -94,10 +90,10 @@ TEST_CASE("routing: the simulation sends k copies, and skew is not free") {
   CHECK(cut.recomputed.value == doctest::Approx(100 * (1 - 8.0 / 128)).epsilon(1e-6));
   CHECK(cut.verdict == Verdict::kHolds);
   CHECK(Line("A10.simulated_cut", [](Claim* c) { c->claimed = 75; }).verdict == Verdict::kRefuted);
-  const AuditLine once = Line("A10.deepep_simulated");
-  CHECK(once.recomputed.value > 1.5);
-  CHECK(Line("A10.deepep_simulated", [](Claim* c) { c->claimed = 10; }).verdict ==
-        Verdict::kRefuted);
+  // The measured exchanges' mean, 105.3 ms over 47.43 ms, beside the simulated one's.
+  CHECK(cut.recomputed.remark.find("2.221 times as measured") != std::string::npos);
+  const auto slower = [](Claim* c) { c->given["deepep_ms_3"] = 115.8; };
+  CHECK(Line("A10.simulated_cut", slower).recomputed.remark.find("2.221") == std::string::npos);
   const AuditLine skew = Line("A10.skew");
   CHECK(skew.recomputed.value > 2);
   CHECK(skew.verdict == Verdict::kRefuted);

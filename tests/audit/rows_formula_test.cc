@@ -127,7 +127,9 @@ TEST_CASE("A11: the article's protocol, three models, within its band or not") {
   // Bytes of keys and values per token: two of 4,096 numbers in each of 32 layers, 16 bit.
   const AuditLine cache = claims.Line("A11.llava_cache");
   CHECK(cache.recomputed.formula.find("5.243e+05 B a token") != std::string::npos);
-  CHECK(claims.Claiming("A11.llava_cache", cache.recomputed.value) == Verdict::kHolds);
+  // What crosses links follows from a degree of parallelism that is not told.
+  CHECK(cache.verdict == Verdict::kUndefined);
+  CHECK(cache.recomputed.value > 1);
 }
 
 }  // namespace

@@ -108,8 +108,9 @@ TEST_CASE("A13: the index, and what the table says against the text") {
 
 TEST_CASE("A13: the score's cut is slower than a balanced one") {
   CHECK(Line(Named("A13.score")).verdict == Verdict::kRefuted);
-  CHECK(Value(Named("A13.score")) < Value(Named("A13.min_max")));
-  CHECK(Value(Named("A13.min_max")) <= 1);
+  CHECK(Value(Named("A13.score")) < 0.9);
+  // The cut by dynamic programming, which balances, stands beside it.
+  CHECK(Line(Named("A13.score")).recomputed.formula.find("min-max") != std::string::npos);
 }
 
 TEST_CASE("A15: the formula as it stands, in units, and as a divisor") {
@@ -118,7 +119,8 @@ TEST_CASE("A15: the formula as it stands, in units, and as a divisor") {
   CHECK(Line(With(Named("A15.formula"), "constant", 1000)).verdict == Verdict::kHolds);
   CHECK(Value(Named("A15.units")) == 27);
   CHECK(Value(Named("A15.divisor")) == 8);
-  CHECK(Line(With(Named("A15.divisor"), "raw", 7)).verdict == Verdict::kHolds);
+  // ⌊4800 / 650⌋ = 7, and 4 divides.
+  CHECK(Line(With(Named("A15.divisor"), "constant", 450)).verdict == Verdict::kHolds);
 }
 
 TEST_CASE("A15: a smaller buffer never speeds an all-to-all up") {
