@@ -10,8 +10,14 @@
 namespace aurum {
 namespace {
 
+// Where nothing can be computed, or it is an input, a 0 is no figure.
 std::string WithUnit(double value, const std::string& unit) {
   return fmt::format("{:.4g}", value) + (unit.empty() ? "" : " " + unit);
+}
+
+bool Uncomputed(const AuditLine& line) {
+  return line.recomputed.value == 0 &&
+         (line.verdict == Verdict::kUndefined || line.verdict == Verdict::kInput);
 }
 
 // How a figure came about.
@@ -64,14 +70,15 @@ ExitCode AuditCommand(const Options& options, const std::vector<std::string>& ro
     WriteOutput(options, json.Dump(options.format == Format::kJson ? 2 : -1) + "\n");
     return ExitCode::kOk;
   }
-  Table table({"row", "claim", "claimed", "recomputed", "verdict"}, "<<>><");
+  Table table({"row", "claim", "claimed", "within", "recomputed", "verdict"}, "<<>>><");
   std::string behind;
   int verdicts[4] = {}, implied[4] = {};
   for (const AuditLine& line : lines) {
     ++(line.claim.implied ? implied : verdicts)[static_cast<int>(line.verdict)];
     table.Row({line.claim.row, line.claim.text + (line.claim.implied ? " (implied)" : ""),
                WithUnit(line.claim.claimed, line.claim.unit),
-               WithUnit(line.recomputed.value, line.claim.unit),
+               line.claim.tolerance > 0 ? fmt::format("{:.3g} %", line.claim.tolerance * 100) : "",
+               Uncomputed(line) ? "–" : WithUnit(line.recomputed.value, line.claim.unit),
                std::string(VerdictName(line.verdict))});
     behind += Behind(line, options.format);
   }

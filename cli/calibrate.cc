@@ -250,10 +250,10 @@ ExitCode CalibrateCommand(const Options& options, const CalibrateCommandLine& co
   Options shown = options;
   shown.output.clear();
   const bool json = options.format == Format::kJson || options.format == Format::kJsonLines;
-  WriteOutput(
-      shown,
-      json ? WithRunId(ResultJson(options, machine, fit)).Dump(options.format == Format::kJson ? 2 : -1) + "\n"
-           : ResultText(options, machine, fit));
+  WriteOutput(shown, json ? WithRunId(ResultJson(options, machine, fit))
+                                    .Dump(options.format == Format::kJson ? 2 : -1) +
+                                "\n"
+                          : ResultText(options, machine, fit));
   return ExitCode::kOk;
 }
 

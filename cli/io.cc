@@ -49,8 +49,16 @@ void WriteOutput(const Options& options, std::string_view text) {
       ThrowInput(204, "cannot write to standard output", "is the disk full, or the reader gone?");
     }
   } else {
-    WriteTextFile(options.output, text);
+    WriteFileOf("-o", options.output, text);
   }
+}
+
+void WriteFileOf(const std::string& option, const std::string& path, std::string_view text) {
+  if (WasRead(path)) {
+    ThrowInput(205, option + " names the input '" + path + "' itself", "write to another file",
+               ExitCode::kUsage);
+  }
+  WriteTextFile(path, text);
 }
 
 Json WithRunId(Json document) {

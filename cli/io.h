@@ -12,6 +12,8 @@ namespace aurum {
 
 // The only place that prints. Data goes to -o or stdout, narration to stderr.
 void WriteOutput(const Options& options, std::string_view text);
+// Of another option that names a file. Both refuse to replace what was read (E0205).
+void WriteFileOf(const std::string& option, const std::string& path, std::string_view text);
 // A result must not replace what it was made from, nor another result: E0205. `written`: option and
 // file, "" where it is not given; `inputs` may be names of catalogues, which are no files here.
 struct WrittenFile {

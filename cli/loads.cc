@@ -249,9 +249,11 @@ ExitCode LoadsCommand(const Options& options, const std::string& cluster, const 
   GroupAlike(*shown.cluster, &shown.loads.links);
   const auto count = static_cast<std::size_t>(links_shown);
   const bool json = options.format == Format::kJson || options.format == Format::kJsonLines;
-  WriteOutput(options,
-              json ? WithRunId(LoadsJson(shown, count)).Dump(options.format == Format::kJson ? 2 : -1) + "\n"
-                   : LoadsText(shown, count, options.format));
+  WriteOutput(
+      options,
+      json
+          ? WithRunId(LoadsJson(shown, count)).Dump(options.format == Format::kJson ? 2 : -1) + "\n"
+          : LoadsText(shown, count, options.format));
   return ExitCode::kOk;
 }
 

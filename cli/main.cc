@@ -61,6 +61,23 @@ std::string CommandHelp(const CLI::App& app, const std::vector<std::string>& wor
   return "aurum --help lists the commands";
 }
 
+// CLI11's own range lets NaN pass.
+CLI::Validator Between(double low, double high) {
+  return CLI::Validator(
+      [low, high](std::string& text) -> std::string {
+        double value = 0;
+        const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+        if (read.ec == std::errc() && read.ptr == text.data() + text.size() && value >= low &&
+            value <= high)
+          return {};
+        char range[96];
+        std::snprintf(range, sizeof range, "%s is no number from %g to %g",
+                      text.substr(0, 40).c_str(), low, high);
+        return range;
+      },
+      "NUMBER");
+}
+
 // "5%" and "0.05" are the same tolerance; a bare 5 could be meant as either, and is neither.
 double ShareOf(const std::string& text) {
   double value = 0;
@@ -121,7 +138,7 @@ int Main(int argc, char** argv) {
         ->add_option("--epsilon", options.epsilon,
                      "of flow, auto and chunk: rates may be off the fair ones by this share; 0 is "
                      "exact")
-        ->check(CLI::Range(0.0, 0.1));
+        ->check(Between(0.0, 0.1));
     command
         ->add_option("--fold", fold,
                      "on: simulate ranks that are alike once; off: every rank; verify: both, and "
@@ -135,9 +152,9 @@ int Main(int argc, char** argv) {
     command
         ->add_option("--alpha", options.weights.alpha,
                      "of the golden formula: exposed share of Comm")
-        ->check(CLI::Range(0.0, 1.0));
+        ->check(Between(0.0, 1.0));
     command->add_option("--beta", options.weights.beta, "of the golden formula: weight of P_align")
-        ->check(CLI::Range(0.0, 1e6));
+        ->check(Between(0.0, 1e6));
   };
 
   std::string scenario, cluster, what, kind, file;
@@ -184,7 +201,7 @@ int Main(int argc, char** argv) {
   execute
       ->add_option("--noise", execute_line.noise,
                    "virtual: relative standard deviation of an op's time")
-      ->check(CLI::Range(0.0, 0.3));
+      ->check(Between(0.0, 0.3));
   execute->add_option("--seed", execute_line.seed, "of noise and data");
   execute->add_option("--steps", execute_line.steps.steps, "whole steps that are timed")
       ->check(CLI::Range(1, 100000));
@@ -224,13 +241,13 @@ int Main(int argc, char** argv) {
   calibrate
       ->add_option("--noise", calibrate_line.noise,
                    "virtual: relative standard deviation of a sample")
-      ->check(CLI::Range(0.0, 0.3));
+      ->check(Between(0.0, 0.3));
   calibrate->add_option("--ranks", calibrate_line.ranks, "cpu: cores that are measured together")
       ->check(CLI::Range(1, 1024));
   calibrate
       ->add_option("--budget", calibrate_line.budget_s,
                    "seconds of the machine's time (default: 240)")
-      ->check(CLI::Range(1.0, 86400.0));
+      ->check(Between(1.0, 86400.0));
   calibrate->add_option("--seed", calibrate_line.seed, "of shapes, their order, data and noise")
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 62));
   calibrate->add_flag("--force", calibrate_line.force, "replace files that are there already");
@@ -323,19 +340,19 @@ int Main(int argc, char** argv) {
   machine_option("--gpu", &machine.gpu, "h100, a100, v100-32, …: where the file does not tell");
   machine_option("--gpu-memory-gib", &machine.gpu_memory_gib,
                  "of one GPU, instead of its datasheet's")
-      ->check(CLI::Range(1e-3, 1e6));
+      ->check(Between(1e-3, 1e6));
   machine_option("--profile", &profile, "what a scenario takes for this GPU");
   machine_option("--pcie-gen", &machine.pcie_generation,
                  "of links whose speed the file does not tell")
       ->check(CLI::Range(1, 6));
   machine_option("--inter-socket-gb-per-s", &machine.inter_socket_gb_per_s,
                  "between CPUs, one direction")
-      ->check(CLI::Range(1e-3, 1e6));
+      ->check(Between(1e-3, 1e6));
   machine_option("--nvlinks", &machine.nvlinks,
                  "of each GPU to NVSwitches, where an XML lists none; 0: none")
       ->check(CLI::Range(0, 1024));
   machine_option("--nic-gbit", &machine.nic_gbit_per_s, "of NICs whose rate the file does not tell")
-      ->check(CLI::Range(1e-3, 1e6));
+      ->check(Between(1e-3, 1e6));
   machine_option("--nodes", &machine.nodes, "such nodes, joined by a fat tree")
       ->check(CLI::Range(1, 65536));
   machine_option("--switch-ports", &machine.switch_ports, "of the fat tree's switches")
@@ -374,7 +391,7 @@ int Main(int argc, char** argv) {
   validate
       ->add_option("--epsilon", options.epsilon,
                    "of --measured at level flow or auto: rates may be off by this share")
-      ->check(CLI::Range(0.0, 0.1));
+      ->check(Between(0.0, 0.1));
   validate->add_option("--level", level, "analytic, flow, auto or chunk, as of simulate")
       ->check(CLI::IsMember({"analytic", "flow", "auto", "chunk"}));
   validate->add_option("-j,--jobs", options.jobs, "threads (default: one per core)")
@@ -409,10 +426,10 @@ int Main(int argc, char** argv) {
       ->add_option("--kv-reuse", score.kv_reuse,
                    "cut: of the published score, one number or one for each layer that may move")
       ->delimiter(',')
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(Between(0.0, 1.0));
   decide->add_option("--gradient-variance", score.gradient_variance, "cut: the same")
       ->delimiter(',')
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(Between(0.0, 1e6));
   decide->add_option("-j,--jobs", options.jobs, "threads (default: one per core)")
       ->check(CLI::Range(0, 4096));
   common(decide);

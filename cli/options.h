@@ -27,7 +27,7 @@ struct Options {
   bool quiet = false;
   bool verbose = false;  // -v: what stands behind the figures
   bool timeline = false;
-  int width = 0;  // columns of the timeline; 0 = the terminal's, or 100
+  int width = 0;           // columns of the timeline; 0 = the terminal's, or 100
   std::string trace;       // of simulate: the step as a trace; "" = none
   std::string prometheus;  // of simulate and monitor: metrics; "" = none
   bool color_errors = false;

@@ -14,6 +14,7 @@
 #include "sim/core/text_file.h"
 #include "sim/core/units.h"
 #include "sim/monitor/metrics.h"
+#include "sim/plan/pools.h"
 #include "sim/study/budget.h"
 #include "sim/study/busy_split.h"
 #include "sim/study/data_report.h"
@@ -154,6 +155,26 @@ std::string AlignmentLine(const Evaluation& e) {
   return line + "\n";
 }
 
+// Which devices there are, and how long each kind waits for others.
+void PoolFacts(const Evaluation& e, Table* facts) {
+  const Scenario& s = e.scenario;
+  for (std::size_t pool = 0; pool <= s.pools.size(); ++pool) {
+    int gpus = 0;
+    double most = 0;
+    for (std::size_t c = 0; c < e.program.classes.size(); ++c) {
+      const RankClass& of = e.program.classes[c];
+      if (PoolOf(s, of.first_gpu) != pool) continue;
+      gpus += of.count;
+      most = std::max(most, e.outcome.time[c].straggler_wait_s + e.outcome.time[c].exposed_comm_s);
+    }
+    if (gpus == 0) continue;
+    facts->Row({"", fmt::format("{} × {}: at most {} of a step in collectives and waiting for "
+                                "slower ranks",
+                                gpus, ProfileOfPool(s, pool).device.name,
+                                ShowPercent(most / e.StepSeconds()))});
+  }
+}
+
 std::string Summary(const Evaluation& e, const FixSearch& search, const Options& options) {
   const Format format = options.format;
   const GoldenWeights& weights = options.weights;
@@ -163,8 +184,12 @@ std::string Summary(const Evaluation& e, const FixSearch& search, const Options&
   const TimeBreakdown& t = e.Time();
   Table facts({"", ""}, "<<");
   facts.Row({"model", s.model->name});
+  for (const Scenario::Input& input : s.inputs) {
+    if (input.role == "prune") facts.Row({"", "pruned: " + input.name});
+  }
   facts.Row({"cluster", fmt::format("{} ({} × {})", s.cluster->name, s.cluster->GpuCount(),
                                     s.cluster->gpu.name)});
+  if (!s.pools.empty()) PoolFacts(e, &facts);
   facts.Row({"plan", DescribePlan(s.plan)});
   if (const std::string encoders = DescribeEncoders(s.plan, *s.model); !encoders.empty())
     facts.Row({"", encoders});
@@ -255,6 +280,11 @@ std::string Summary(const Evaluation& e, const FixSearch& search, const Options&
   }
   MemoryFacts(e, &facts);
   facts.Row({"limited by", LimitName(WhatLimits(t))});
+  if (WhatLimits(t) == Limit::kData) {
+    facts.Row({"",
+               "more workload.loader.workers, a prefetch above 0, faster storage, or samples "
+               "decoded beforehand"});
+  }
 
   Table time({"where the time goes", "time", "share"}, "<>>");
   const auto row = [&](const std::string& name, double seconds) {
@@ -338,6 +368,14 @@ std::string ResultCsv(const Json& result) {
 namespace {
 
 ExitCode SimulatePhases(const Options& options, const JsonDocument& document, InputCache* cache) {
+  if (options.timeline || options.verbose || !options.trace.empty() ||
+      !options.prometheus.empty() || options.fold == Fold::kVerify) {
+    ThrowInput(
+        1, "a scenario with phases has a step for each of them: no one step to draw or trace",
+        "--set phases=[] takes the scenario without its phases; a phase's own values go in by "
+        "--set too",
+        ExitCode::kUsage);
+  }
   const PhasesResult result = RunPhases(document, cache, options.level);
   if (options.format == Format::kJson || options.format == Format::kJsonLines) {
     WriteOutput(
@@ -361,8 +399,23 @@ ExitCode SimulatePhases(const Options& options, const JsonDocument& document, In
              fmt::format("{} in all; {} switches of plans take {} of it\n",
                          ShowSeconds(result.total_s), result.switches,
                          ShowPercent(result.reshard_s / std::max(result.total_s, 1e-12)));
+      out +=
+          "entries: from another phase; moved: weights and states that come to GPUs without them, "
+          "all GPUs, and what that takes, at one entry\n";
+      for (const BudgetLine& line : result.budget) {
+        out += fmt::format("budget, {}: {} of {} {}{}\n", line.item, ShowNumber(line.used),
+                           ShowNumber(line.allowed), line.unit, line.exceeded ? ", exceeded" : "");
+      }
     }
     WriteOutput(options, out);
+  }
+  if (Exceeded(result.budget)) {
+    Diagnostic d;
+    d.code = 656;
+    d.message = "the phases exceed the budget: " + DescribeExceeded(result.budget);
+    d.help = "other plans, fewer steps, or a larger budget";
+    PrintDiagnostic(options, d);
+    return ExitCode::kInfeasible;
   }
   for (const PhaseResult& phase : result.phases) {
     if (phase.fits) continue;
@@ -404,9 +457,9 @@ ExitCode SimulateCommand(const Options& options, const std::string& file) {
   }
   result.Set("scenario", WithoutSweep(document.root));
   if (!options.trace.empty())
-    WriteTextFile(options.trace, TraceText(e, kToolVersion, options.command_line));
+    WriteFileOf("--trace", options.trace, TraceText(e, kToolVersion, options.command_line));
   if (!options.prometheus.empty())
-    WriteTextFile(options.prometheus, Exposition(ResultMetrics(e, kToolVersion)));
+    WriteFileOf("--prometheus", options.prometheus, Exposition(ResultMetrics(e, kToolVersion)));
   switch (options.format) {
     case Format::kJson:
       WriteOutput(options, result.Dump(2) + "\n");

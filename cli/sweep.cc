@@ -11,6 +11,7 @@
 #include "cli/io.h"
 #include "cli/version.h"
 #include "sim/core/hash.h"
+#include "sim/study/budget.h"
 #include "sim/study/figures.h"
 #include "sim/study/sweep.h"
 
@@ -72,6 +73,10 @@ std::vector<Figure> EvaluatePoint(const JsonDocument& document, InputCache* cach
   if (e.fold_check && !e.fold_check->equal) {
     ThrowInput(770, "folded and unfolded simulation differ: " + e.fold_check->difference,
                "--fold off is right; please report the scenario", ExitCode::kOutsideTolerance);
+  }
+  if (const std::vector<BudgetLine> budget = JudgeBudget(e); Exceeded(budget)) {
+    ThrowInput(656, "the plan exceeds its budget: " + DescribeExceeded(budget),
+               "another plan, fewer steps, or a larger budget", ExitCode::kInfeasible);
   }
   if (!e.memory.fits) ++*too_large;
   return FiguresOf(e);

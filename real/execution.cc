@@ -23,6 +23,10 @@ void CheckExecutable(const Scenario& s) {
       w.pcie_factor != 1 || w.network_factor != 1 || w.gemm_speedup != 1 ||
       w.attention_speedup != 1 || w.memory_speedup != 1)
     Refuse("what_if imposes what the machine does not have: it", "remove what_if");
+  if (s.plan.expert_buffer_bytes > 0) {
+    ThrowInput(767, "expert_buffer_mb is simulated, not executed: libraries choose their buffers",
+               "leave it out to execute this plan", ExitCode::kInfeasible);
+  }
   if (!s.pools.empty())
     Refuse("a cluster of several kinds of devices", "remove pools: one backend runs one kind");
   if (s.faults.Any()) Refuse("a fault that is told", "remove faults: a real machine has its own");

@@ -42,13 +42,15 @@ Json BreakdownJson(const TimeBreakdown& time) {
 double PartOf(const TimeBreakdown& t, Limit limit) {
   switch (limit) {
     case Limit::kCompute:
-      return t.compute_s + t.optimizer_s + t.data_wait_s;
+      return t.compute_s + t.optimizer_s;
     case Limit::kNetwork:
       return t.exposed_comm_s;
     case Limit::kAlignment:
       return t.alignment_wait_s;
     case Limit::kPipeline:
       return t.bubble_s;
+    case Limit::kData:
+      return t.data_wait_s;
   }
   return 0;
 }

@@ -27,6 +27,9 @@ AuditContext::AuditContext(std::string data_root)
 
 JsonDocument AuditContext::Document(const std::string& file,
                                     const std::vector<std::string>& set) const {
+  if (file.empty())
+    ThrowInput(790, "a claim that is computed on a scenario names none",
+               "\"scenario\": a file below the data root");
   JsonDocument document = OpenScenarioFile(data_root_ + "/" + file);
   for (const std::string& assignment : set) ApplyOverride(&document, assignment);
   return document;

@@ -1,5 +1,6 @@
 #include "sim/core/text_file.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +9,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -19,7 +23,38 @@ namespace {
 
 constexpr std::uintmax_t kMaxFileBytes = 256ULL << 20;
 
+// By device and inode: what the kernel calls one file.
+struct FilesRead {
+  std::mutex mutex;
+  std::set<std::pair<dev_t, ino_t>> files;
+};
+FilesRead& AllRead() {
+  static FilesRead read;
+  return read;
+}
+std::optional<std::pair<dev_t, ino_t>> Identity(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  return std::pair{status.st_dev, status.st_ino};
+}
+
 }  // namespace
+
+bool WasRead(const std::string& path) {
+  const auto identity = Identity(path);
+  if (!identity) return false;
+  FilesRead& read = AllRead();
+  const std::lock_guard lock(read.mutex);
+  return read.files.contains(*identity);
+}
+
+void NoteRead(const std::string& path) {
+  const auto identity = Identity(path);
+  if (!identity) return;
+  FilesRead& read = AllRead();
+  const std::lock_guard lock(read.mutex);
+  read.files.insert(*identity);
+}
 
 std::string ReadTextFile(const std::string& path) {
   std::error_code error;
@@ -66,6 +101,7 @@ std::string ReadTextFile(const std::string& path) {
   if (in.bad() || (!in.eof() && !in) || errno == EIO)
     fail(202, "cannot read '" + path + "': " + std::strerror(errno),
          "check the permissions of the file");
+  NoteRead(path);
   return text;
 }
 

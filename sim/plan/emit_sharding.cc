@@ -143,9 +143,13 @@ void StageEmitter::FlushReduce() {
   waiting_.reset();
   const std::size_t before = reduces_.size();
   Reduce(*w.unit, *w.of, w.after);
-  // Whole gradients wait for their reduction.
+  // Whole gradients wait until they are scattered: what goes on between shard groups is a part of them.
+  std::size_t last = before;
+  for (std::size_t i = before; i < reduces_.size(); ++i) {
+    if (reduces_[i].groups != GroupKind::kReplica) last = i;
+  }
   if (reduces_.size() > before)
-    Take(reduces_.back(), true, MemoryKind::kCommunication, *w.unit,
+    Take(reduces_[last], true, MemoryKind::kCommunication, *w.unit,
          -w.unit->TrainedParameters() * s_.stack->gradient_exchange_bytes);
 }
 

@@ -55,10 +55,6 @@ class Lowering {
 
   Program Run() {
     assert(!program_.executable || options_.traffic == Traffic::kNone);
-    if (program_.executable && s_.plan.expert_buffer_bytes > 0) {
-      ThrowInput(767, "expert_buffer_mb is simulated, not executed: libraries choose their buffers",
-                 "leave it out to execute this plan", ExitCode::kInfeasible);
-    }
     program_.own_flops_per_token = ForwardFlopsPerToken(s_, context_);
     if (s_.what_if.flops_per_token)
       program_.flops_scale = *s_.what_if.flops_per_token / program_.own_flops_per_token;

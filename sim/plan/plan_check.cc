@@ -575,6 +575,14 @@ class Checker {
                        ShardingName(plan_.sharding) + "' leaves each a part of them",
                    "sharding = ddp, or no gradient_compression");
       }
+      if (!Training() || plan_.ReplicaRanks() == 1) {
+        Warn(at, 1388, key,
+             Training() ? "gradient_compression changes nothing: one replica exchanges no gradients"
+                        : "gradient_compression changes nothing: this workload has no gradients",
+             "remove it");
+        plan_.modules[i].compression = {};
+        continue;
+      }
       if (plan_.modules[i].frozen) {
         Infeasible(at, 388, key,
                    "'" + in_.model.modules[i].name + "' is frozen: it has no gradients",

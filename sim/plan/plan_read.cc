@@ -113,7 +113,10 @@ void ReadCollectives(ObjectReader reader, Plan* plan) {
   };
   plan->tensor_parallel_algorithm = read("tensor_parallel");
   plan->data_parallel_algorithm = read("data_parallel");
-  plan->expert_parallel_algorithm = read("expert_parallel");
+  // Tokens go straight to their experts, or inside of the node first.
+  const std::vector<std::string> exchanges{"auto", "direct", "hierarchical"};
+  plan->expert_parallel_algorithm =
+      CollectiveAlgorithmByName(exchanges[reader.ChoiceOr("expert_parallel", 0, exchanges)]);
   plan->in_network_reduction = reader.BoolOr("in_network_reduction", false);
   reader.Finish();
 }

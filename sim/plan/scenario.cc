@@ -293,7 +293,8 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
   if (auto goodput = reader.ObjectIf("goodput")) scenario.goodput = ReadGoodput(*goodput);
   if (auto target = reader.ObjectIf("target")) scenario.target = ReadTarget(*target);
   if (auto budget = reader.ObjectIf("budget"))
-    scenario.budget = ReadBudget(*budget, scenario.target.has_value());
+    scenario.budget = ReadBudget(
+        *budget, scenario.target.has_value() || reader.value().Find("phases") != nullptr);
   if (reader.Has("pools")) {
     scenario.pools = ReadPools(reader.Objects("pools"), *scenario.cluster, cache);
     for (const Pool& pool : scenario.pools)

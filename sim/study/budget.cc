@@ -61,12 +61,20 @@ std::vector<BudgetLine> JudgeBudget(const Evaluation& e) {
   const double seconds = s.target ? s.target->Steps() * step : 0;
   const std::string steps =
       s.target ? Text(s.target->Steps()) + " steps of " + Text(step) + " s" : "";
-  if (s.budget->hours) add("hours", "h", *s.budget->hours, seconds / kHour, steps);
+  const auto untold = [&] {  // phases have steps of their own (phases.h)
+    lines.back().known = lines.back().exceeded = false;
+    lines.back().basis = "the steps of its phases: aurum simulate adds them up";
+  };
+  if (s.budget->hours) {
+    add("hours", "h", *s.budget->hours, seconds / kHour, steps);
+    if (!s.target) untold();
+  }
   if (s.budget->energy_kwh) {
     const double watts = DeviceWatts(s);
     add("energy_kwh", "kWh", *s.budget->energy_kwh, watts * seconds / kKilowattHour,
         "at most: " + Text(watts) + " W, the devices' power limits, for " + steps +
             "; hosts, network and cooling not counted. " + s.profile->power_source);
+    if (!s.target) untold();
     if (watts <= 0) {
       lines.back().known = lines.back().exceeded = false;
       lines.back().basis = "profile '" + s.profile->name + "' does not tell its power limit";

@@ -175,6 +175,8 @@ std::string LimitName(Limit limit) {
       return "alignment";
     case Limit::kPipeline:
       return "pipeline";
+    case Limit::kData:
+      return "data";
   }
   return "";
 }
@@ -317,7 +319,7 @@ double ModelFlopsUtilisation(const Evaluation& e) {
 }
 
 Limit WhatLimits(const TimeBreakdown& time) {
-  const double compute = time.compute_s + time.optimizer_s + time.data_wait_s;
+  const double compute = time.compute_s + time.optimizer_s;
   Limit limit = Limit::kCompute;
   double most = compute;
   const auto consider = [&](Limit candidate, double seconds) {
@@ -329,6 +331,7 @@ Limit WhatLimits(const TimeBreakdown& time) {
   consider(Limit::kNetwork, time.exposed_comm_s);
   consider(Limit::kAlignment, time.alignment_wait_s);
   consider(Limit::kPipeline, time.bubble_s);
+  consider(Limit::kData, time.data_wait_s);
   return limit;
 }
 

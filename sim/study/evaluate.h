@@ -19,8 +19,8 @@
 namespace aurum {
 
 // What limits a step: the largest part of the breakdown of the busiest class.
-enum class Limit { kCompute, kNetwork, kAlignment, kPipeline };
-std::string LimitName(Limit limit);  // "compute", "network", "alignment", "pipeline"
+enum class Limit { kCompute, kNetwork, kAlignment, kPipeline, kData };
+std::string LimitName(Limit limit);  // "compute", "network", "alignment", "pipeline", "data"
 
 // One scenario, walked to its end.
 struct Evaluation {

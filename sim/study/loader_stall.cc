@@ -36,6 +36,16 @@ double QueuedStall(double load_s, double cv, double step_s, int prefetch, int no
   const int settling = steps / 4;  // from empty slots to the steady state
   const auto all = static_cast<std::size_t>(settling + steps);
   std::vector<double> start(all), ready(static_cast<std::size_t>(nodes), 0);
+  const auto spread = [&](std::size_t node, std::size_t n) {
+    return std::exp(sigma * RandomNormal(seed, node, n) - sigma * sigma / 2);
+  };
+  // Few draws of a wide spread have a mean of their own: each node's are scaled to what a batch takes.
+  const auto first = static_cast<std::size_t>(settling);
+  std::vector<double> scale(ready.size(), 0);
+  for (std::size_t i = 0; i < ready.size(); ++i) {
+    for (std::size_t n = first + 1; n < all; ++n) scale[i] += spread(i, n);
+    scale[i] = load_s * static_cast<double>(all - 1 - first) / scale[i];
+  }
   double last = -step_s;
   for (std::size_t n = 0; n < all; ++n) {
     const double before = last + step_s;  // the step before is over
@@ -44,15 +54,14 @@ double QueuedStall(double load_s, double cv, double step_s, int prefetch, int no
     // A free slot: since that batch was taken; none to wait for at first.
     const double slot = prefetch == 0 ? before : n >= slots ? start[n - slots] : 0;
     for (std::size_t i = 0; i < ready.size(); ++i) {
-      const double z = RandomNormal(seed, i, n);
-      ready[i] = std::max(ready[i], slot) + load_s * std::exp(sigma * z - sigma * sigma / 2);
+      ready[i] = std::max(ready[i], slot) + scale[i] * spread(i, n);
       begin = std::max(begin, ready[i]);
     }
     start[n] = last = begin;
   }
-  const auto first = static_cast<std::size_t>(settling);
   const double mean = (start.back() - start[first]) / static_cast<double>(all - 1 - first);
-  return std::max(0.0, mean - step_s);
+  // No queue is faster than its server.
+  return std::max(EvenStall(load_s, step_s, prefetch), mean - step_s);
 }
 
 LoaderStall StallOf(const Scenario& s, double step_s) {

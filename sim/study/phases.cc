@@ -25,15 +25,21 @@ std::vector<PhaseSpec> ReadPhases(const JsonDocument& document) {
   for (ObjectReader& reader : whole.Objects("phases")) {
     PhaseSpec phase;
     phase.name = reader.String("name", "phase " + std::to_string(phases.size() + 1));
+    if (std::any_of(phase.name.begin(), phase.name.end(),
+                    [](unsigned char c) { return c < ' ' || c == 127; }))
+      reader.Fail(771, "name", "a phase's name with control characters", "one line of text");
     phase.steps = reader.Number("steps", 0, 1e15);
     phase.visits = static_cast<int>(reader.IntegerOr("visits", 1, 1, kMostVisits));
     if (auto set = reader.ObjectIf("set")) {
       for (const std::string& path : set->Keys()) {
-        for (const char* fixed : {"model", "cluster", "phases", "sweep"}) {
-          if (path != fixed && path != std::string("/") + fixed) continue;
+        const std::size_t start = path.starts_with('/') ? 1 : 0;
+        const std::string top = path.substr(start, path.find_first_of("./", start) - start);
+        const std::vector<std::string> may = {"workload", "plan",  "what_if", "faults",
+                                              "profile",  "stack", "prune",   "pools"};
+        if (std::find(may.begin(), may.end(), top) == may.end()) {
           set->Fail(771, path, "a phase cannot set '" + path + "'",
-                    "phases change workload, plan, what_if and faults; another model or cluster is "
-                    "another scenario");
+                    "phases change workload, plan, what_if, faults, profile, stack, prune and "
+                    "pools; another model or cluster is another scenario");
         }
         phase.set.emplace_back(path, set->Value(path));
       }
@@ -41,6 +47,11 @@ std::vector<PhaseSpec> ReadPhases(const JsonDocument& document) {
     }
     reader.Finish();
     phases.push_back(std::move(phase));
+  }
+  for (const char* key : {"target", "variation", "goodput"}) {
+    if (!whole.Has(key)) continue;
+    whole.Fail(771, key, "'" + std::string(key) + "' beside phases, which have steps of their own",
+               "remove it, or the phases");
   }
   if (phases.empty()) {
     whole.Fail(771, "phases", "there are no phases",
@@ -63,9 +74,38 @@ Evaluation EvaluatePhase(const JsonDocument& document, const PhaseSpec& phase, I
   }
 }
 
+// The worst phase of what a step has, and the sum of what time has.
+std::vector<BudgetLine> JudgePhases(const std::vector<Evaluation>& phases, double total_s) {
+  std::vector<BudgetLine> worst;
+  for (const Evaluation& e : phases) {
+    const std::vector<BudgetLine> lines = JudgeBudget(e);
+    if (worst.empty()) worst = lines;
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      if (lines[i].used > worst[i].used) worst[i] = lines[i];
+    }
+  }
+  for (BudgetLine& line : worst) {
+    const double hours = total_s / 3600;
+    if (line.item == "hours") {
+      line.used = hours;
+      line.known = true;
+      line.basis = "steps of all phases, and switches between them";
+    } else if (line.item == "energy_kwh" && DeviceWatts(phases.front().scenario) > 0) {
+      line.known = true;
+      line.used = hours * DeviceWatts(phases.front().scenario) / 1000;
+      line.basis = "all phases at the devices' power limits";
+    }
+    line.exceeded = line.known && line.used > line.allowed;
+  }
+  return worst;
+}
+
 }  // namespace
 
-bool HasPhases(const JsonDocument& document) { return document.root.Find("phases") != nullptr; }
+bool HasPhases(const JsonDocument& document) {
+  const Json* phases = document.root.Find("phases");
+  return phases != nullptr && !phases->IsNull() && !(phases->IsArray() && phases->items().empty());
+}
 
 void CheckPhases(const JsonDocument& document) { ReadPhases(document); }
 
@@ -127,6 +167,7 @@ PhasesResult RunPhases(const JsonDocument& document, InputCache* cache, Level le
     out.total_s += phase.total_s;
     out.reshard_s += seconds[i];
   }
+  out.budget = JudgePhases(walked, out.total_s);
   return out;
 }
 
@@ -138,6 +179,7 @@ Json PhasesJson(const PhasesResult& result, const std::string& tool_version) {
   out.Set("total_s", result.total_s);
   out.Set("reshard_s", result.reshard_s);
   out.Set("switches", result.switches);
+  if (!result.budget.empty()) out.Set("budget", BudgetJson(result.budget));
   Json phases = Json::Array();
   for (const PhaseResult& phase : result.phases) {
     Json entry = Json::Object();

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "sim/core/json.h"
+#include "sim/study/budget.h"
 #include "sim/study/evaluate.h"
 #include "sim/study/reshard.h"
 
@@ -35,9 +36,11 @@ struct PhasesResult {
   std::vector<PhaseResult> phases;
   double total_s = 0, reshard_s = 0;
   int switches = 0;  // entries that move something
+  // Of the scenario's budget: the fullest phase, the longest step, hours and energy of all phases.
+  std::vector<BudgetLine> budget;
 };
 
-// Errors: E0771 no phases, or a phase that sets its model or cluster; E0772; those of the scenario at a
+// Errors: E0771 nothing in the list, or a phase that sets its model or cluster; E0772; those of the scenario at a
 // phase, which name it.
 PhasesResult RunPhases(const JsonDocument& document, InputCache* cache, Level level);
 bool HasPhases(const JsonDocument& document);

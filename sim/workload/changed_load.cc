@@ -43,6 +43,11 @@ void KeepMediaTokens(const Model& model, const std::vector<PrunedModule>& module
       name = module.name;
     }
     if (name.empty()) continue;
+    if (model.task == ModelTask::kContrastive) {
+      ThrowInput(
+          653, "no backbone takes the tokens of '" + name + "': they are pooled in the tower",
+          "remove keep_tokens; keep_hidden, keep_heads, keep_ffn and keep_layers change a tower");
+    }
     if (chain.resamples || chain.queries > 0) {
       ThrowInput(654, "learned queries decide how many tokens of '" + name + "' reach the backbone",
                  "fewer queries in the model's file; keep_tokens is for connectors that map token "

@@ -304,6 +304,7 @@ SampleFile SampleFile::Read(const std::string& path) {
     ReadTextFile(path);  // says why not
     ThrowInput(202, "cannot read '" + path + "'", "check the permissions of the file");
   }
+  NoteRead(path);
   SampleFile file;
   file.path_ = path;
   Hash128 hash;

@@ -74,12 +74,26 @@ TEST_CASE("phases that cannot be are refused with their name") {
   const auto thrown = [](const std::vector<std::string>& changes) {
     return ThrownBy([&] { Run("articles/b15-curriculum", changes); });
   };
-  CHECK(thrown({"phases=[]"}).code == 771);
   CHECK(thrown({R"(/phases/0/set={"model": "llava-1.6-7b"})"}).code == 771);
   CHECK(thrown({R"(/phases/0={"name": "x"})"}).code == 102);
   const Diagnostic inside = thrown({R"(/phases/1/set={"workload.text_tokens": -1})"});
   CHECK(inside.code == 107);
   CHECK(inside.message.find("core: and audio") != std::string::npos);
+}
+
+TEST_CASE(
+    "a budget bounds the worst phase and the time of all, and no phases are a plain scenario") {
+  const PhasesResult within =
+      Run("articles/b15-curriculum", {R"(budget={"hours": 11, "device_gib": 79, "step_s": 6})"});
+  REQUIRE(within.budget.size() == 3);
+  CHECK_FALSE(Exceeded(within.budget));
+  for (const BudgetLine& line : within.budget) {
+    if (line.item == "hours") CHECK(line.used == doctest::Approx(within.total_s / 3600));
+    if (line.item == "step_s") CHECK(line.used == within.phases[2].step_s);
+  }
+  CHECK(Exceeded(Run("articles/b15-curriculum", {R"(budget={"hours": 10})"}).budget));
+  CHECK(Exceeded(Run("articles/b15-curriculum", {R"(budget={"step_s": 5})"}).budget));
+  CHECK_FALSE(HasPhases(Shipped("articles/b15-curriculum", {"phases=[]"})));
 }
 
 TEST_CASE("a target multiplies the step by its steps and factor") {

@@ -3,7 +3,7 @@
 import { h } from "./dom";
 
 export interface LimitLook { color: string; letter: string }
-const LOOKS: Record<string, LimitLook> = { compute: { color: "compute", letter: "C" }, network: { color: "comm", letter: "N" }, alignment: { color: "align", letter: "A" }, pipeline: { color: "bubble-edge", letter: "P" } };
+const LOOKS: Record<string, LimitLook> = { compute: { color: "compute", letter: "C" }, network: { color: "comm", letter: "N" }, alignment: { color: "align", letter: "A" }, pipeline: { color: "bubble-edge", letter: "P" }, data: { color: "optimizer", letter: "D" } };
 
 export const limitLook = (name: string): LimitLook => LOOKS[name] ?? { color: "optimizer", letter: name.charAt(0).toUpperCase() };
 
