@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "cli/commands.h"
 #include "cli/io.h"
@@ -37,7 +38,10 @@ std::string Behind(const AuditLine& line, Format format) {
 
 }  // namespace
 
-ExitCode AuditCommand(const Options& options, const std::vector<std::string>& rows) {
+ExitCode AuditCommand(const Options& options, std::vector<std::string> rows) {
+  for (std::string& row : rows) {
+    if (!row.empty()) row[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(row[0])));
+  }
   const Computations known = AllComputations();
   std::vector<Claim> claims = AllClaims(options.data_root, known);
   const auto asked = [&](const Claim& claim) {
@@ -87,11 +91,12 @@ ExitCode AuditCommand(const Options& options, const std::vector<std::string>& ro
     if (options.verbose || !rows.empty()) out += "\n" + behind;
     const auto tally = [&](const char* what, const int(&of)[4]) {
       return fmt::format(
-          "{} {}: {} hold, {} are refuted, {} have no meaning that could be computed, {} are about "
+          "{}: {} in all, {} hold, {} refuted, {} without a meaning that could be computed, {} "
+          "about "
           "what a simulation of time takes as given\n",
-          of[0] + of[1] + of[2] + of[3], what, of[0], of[1], of[2], of[3]);
+          what, of[0] + of[1] + of[2] + of[3], of[0], of[1], of[2], of[3]);
     };
-    out += "\n" + tally("figures that the articles print", verdicts) +
+    out += "\n" + tally("printed by the articles", verdicts) +
            tally("implied by what they say", implied);
   }
   WriteOutput(options, out);

@@ -93,7 +93,7 @@ struct CalibrateCommandLine {
 // Exit code 7 without the hardware.
 ExitCode CalibrateCommand(const Options& options, const CalibrateCommandLine& command);
 // The claims of the articles, recomputed: all, or those of some rows ("A15") or ids ("A15.formula").
-ExitCode AuditCommand(const Options& options, const std::vector<std::string>& rows);
+ExitCode AuditCommand(const Options& options, std::vector<std::string> rows);
 // Simulates the alternatives of one decision of a plan ("split", "experts" or "cut") and ranks them. Exit code 4
 // where none of them is a plan. `score`: of cuts, what no simulation knows.
 ExitCode DecideCommand(const Options& options, const std::string& what, const std::string& scenario,
