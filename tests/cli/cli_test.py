@@ -147,6 +147,42 @@ class Errors(Files):
         self.check("E0205", 2, "another file", "simulate", path, "-o", path)
         self.assertEqual(pathlib.Path(path).read_text(), before)
 
+    def test_nothing_that_was_read_is_replaced(self):
+        """Whatever names the file: the scenario, --set, a phase, a pool; and whatever writes."""
+        model = self.write("m.json", pathlib.Path("models/catalogue/clip-vit-l-14.json").read_text())
+        samples = self.write("s.jsonl", '{"text_tokens": 60, "images": [[300, 200]]}\n' * 64)
+        source = "scenarios/articles/a14-covariance-topk.json"
+        data = f'workload={{"global_batch_size": 256, "samples": "{samples}"}}'
+        plain = ["--set", "plan.vision={}", "--set", "plan.text={}"]
+        for words, kept in (
+            (["simulate", source, "--set", data, *plain, "--trace", samples], samples),
+            (["simulate", source, "--set", data, *plain, "-o", samples], samples),
+            (["simulate", source, "--set", f"model={model}", "--prometheus", model], model),
+            (["formula", source, "--set", f"model={model}", "-o", model], model),
+            (["decide", "split", source, "--set", f"model={model}", "-o", model], model),
+        ):
+            before = pathlib.Path(kept).read_text()
+            ran = aurum(*words)
+            self.assertIn("E0205", ran.stderr, words)
+            self.assertEqual(ran.returncode, 2, words)
+            self.assertEqual(pathlib.Path(kept).read_text(), before)
+
+    def test_phases_have_no_one_step(self):
+        phases = "scenarios/articles/b15-curriculum.json"
+        for words in (["--timeline"], ["-v"], ["--trace", str(self.folder / "t.json")], ["--fold", "verify"]):
+            self.assertEqual(aurum("simulate", phases, *words).returncode, 2, words)
+        self.assertFalse((self.folder / "t.json").exists())
+        self.assertEqual(aurum("simulate", phases, "--set", "phases=[]", "-v").returncode, 0)
+        over = aurum("simulate", phases, "--set", 'budget={"hours": 1}')
+        self.assertEqual(over.returncode, 4)
+        self.assertIn("E0656", over.stderr)
+        for change in ('target={"steps": 10}', "/phases/0/set/target.steps=5", "/phases/0/set/name=x"):
+            self.assertIn("E0771", aurum("simulate", phases, "--set", change).stderr, change)
+
+    def test_options_that_are_no_number(self):
+        for words in (["simulate", SCENARIO, "--level", "flow", "--epsilon", "nan"], ["simulate", SCENARIO, "--alpha", "inf"]):
+            self.assertEqual(aurum(*words).returncode, 2, words)
+
     def test_a_link_is_written_through(self):
         target, link = self.folder / "target.json", self.folder / "link.json"
         target.write_text("old")
@@ -298,6 +334,24 @@ class Results(Files):
         verdicts = {line["item"]: line["verdict"] for line in json.loads(ran.stdout)["budget"]}
         self.assertEqual(verdicts["hours"], "exceeded")
         self.assertEqual(verdicts["gpus"], "within")
+
+    def test_every_scenario_of_the_articles_with_what_stands_behind(self):
+        for path in sorted(pathlib.Path("scenarios/articles").glob("*.json")):
+            phases = "phases" in json.loads(path.read_text())
+            ran = aurum("simulate", str(path), *([] if phases else ["-v"]))
+            self.assertIn(ran.returncode, (0, 4), f"{path}: {ran.stderr}")
+            if ran.returncode == 4:
+                self.assertRegex(ran.stderr, "E0401|E0656", str(path))
+
+    def test_a_loader_that_stalls_is_the_limit(self):
+        stalled = json.loads(aurum("simulate", "scenarios/articles/b18-loader.json", "--json", "--set", "workload.loader.decode_ms_per_megapixel=900").stdout)
+        self.assertEqual(stalled["limit"], "data")
+        self.assertGreater(stalled["time"]["data_wait_s"], stalled["time"]["compute_s"])
+
+    def test_a_sweep_keeps_the_budget(self):
+        ran = aurum("sweep", "scenarios/articles/b19-faster-kernel.json", "--set", 'budget={"step_s": 9.8}', "--vary", "what_if.attention_speedup=1,2", "--json")
+        rows = json.loads(ran.stdout)
+        self.assertEqual([row["status"] for row in rows], ["infeasible", "ok"])
 
     def test_dry_run_and_version_and_list(self):
         self.assertEqual(aurum("simulate", SCENARIO, "--dry-run").returncode, 0)
