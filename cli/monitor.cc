@@ -497,11 +497,11 @@ ExitCode MonitorSimulateCommand(const Options& options, const MonitorCommandLine
   std::string out = watchers.As(options.format);
   if (options.format != Format::kCsv) {
     out +=
-        "\ntold: share of runs with an alarm from the fault on; false alarms: share of runs with "
-        "one "
-        "before it, and of steps under alarm, before it (healthy) and from it on (faulty: the "
-        "fault "
-        "is there, the more the better)\n";
+        "\ntold: share of runs with an alarm after the fault began; false alarms: share of runs "
+        "with "
+        "an alarm before it, then of steps under alarm: healthy ones (false), and faulty ones "
+        "(right, "
+        "the more the better)\n";
     out += "\n" + actions.As(options.format);
     out +=
         "\nregained: share of what the fault costs that the action gives back; –: it costs less "
@@ -609,7 +609,8 @@ ExitCode MonitorCommand(const Options& options, const MonitorCommandLine& comman
     if (command.diagnose) {
       Json line = Json::Object();
       line.Set("event", "diagnosis");
-      for (const auto& [key, value] : DiagnosisJson(watch).members()) line.Set(key, value);
+      const Json diagnosis = DiagnosisJson(watch);
+      for (const auto& [key, value] : diagnosis.members()) line.Set(key, value);
       WriteOutput(options, line.Dump() + "\n");
     }
   } else {

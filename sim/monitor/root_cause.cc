@@ -70,9 +70,8 @@ std::string_view RootCauseRemedy(RootCause cause) {
       return "check rate, width and error counters of these nodes' NICs, cables and switch ports, "
              "and take the sick NIC or its node out";
     case RootCause::kRetransmissions:
-      return "these nodes' NICs resend: check cables, optics, and congestion settings (PFC, ECN) "
-             "of "
-             "the ports, and take the NIC or its node out";
+      return "check cables, optics and congestion settings (PFC, ECN) of these nodes' NICs and "
+             "switch ports, and take the NIC that resends or its node out";
     case RootCause::kDataStall:
       return "more loader workers, more batches prefetched, faster or nearer storage; "
              "workload.loader of a scenario tells which (aurum simulate)";

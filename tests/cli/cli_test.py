@@ -921,7 +921,7 @@ class Monitored(Files):
         self.assertGreater(decoder["actions"][0]["regained_share"], 0)
         self.assertIsNone(nothing["actions"][0]["regained_share"])
         text = aurum("monitor", "--simulate", series).stdout
-        self.assertIn("told: share of runs with an alarm", text)
+        self.assertIn("told: share of runs with an alarm after the fault began", text)
         self.assertIn("–: it costs less", text)
 
     def test_prometheus_and_trace(self):
