@@ -498,10 +498,8 @@ ExitCode MonitorSimulateCommand(const Options& options, const MonitorCommandLine
   if (options.format != Format::kCsv) {
     out +=
         "\ntold: share of runs with an alarm after the fault began; false alarms: share of runs "
-        "with "
-        "an alarm before it, then of steps under alarm: healthy ones (false), and faulty ones "
-        "(right, "
-        "the more the better)\n";
+        "with an alarm before it, then of steps under alarm: healthy ones (false), and faulty "
+        "ones (right, the more the better)\n";
     out += "\n" + actions.As(options.format);
     out +=
         "\nregained: share of what the fault costs that the action gives back; –: it costs less "
