@@ -4,9 +4,11 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <thread>
 #include <vector>
@@ -105,6 +107,7 @@ std::string Told(const MonitorEvent& e) {
     line += (i == 0 ? "; do: " : ", else ") + std::string(MonitorActionName(e.actions[i]));
     if (e.actions[i] == MonitorAction::kLowerSampling && !e.modality.empty())
       line += " of " + e.modality;
+    if (e.actions[i] == MonitorAction::kDiagnose) line += " (aurum monitor LOG --diagnose)";
   }
   return line;
 }
@@ -119,15 +122,36 @@ struct Watch {
   // Of --diagnose: steps of the baseline and the last ones, with the times of their ranks.
   std::vector<StepRecord> healthy, recent;
   std::optional<Diagnosis> diagnosis;
+  std::string no_diagnosis;  // why there is none although one was asked for
+  // Of a given baseline: MAR of the log's first steps, which it may not go with.
+  int first_steps = 0;
+  std::vector<double> first_mar;
 
   explicit Watch(const MonitorRules& rules) : monitor(rules) {}
 };
 
 Json OrNull(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
-Json DiagnosisJson(const Diagnosis& d) {
+// The first and the last step that were looked at; records are in the log's order.
+Json SpanJson(const std::vector<StepRecord>& records) {
+  Json out = Json::Array();
+  out.Append(records.front().step);
+  out.Append(records.back().step);
+  return out;
+}
+
+Json DiagnosisJson(const Watch& watch) {
   Json out = Json::Object();
+  if (!watch.diagnosis) {
+    out.Set("cause", Json());
+    out.Set("reason", watch.no_diagnosis);
+    return out;
+  }
+  const Diagnosis& d = *watch.diagnosis;
   out.Set("cause", RootCauseName(d.cause));
+  if (d.cause != RootCause::kNone) out.Set("remedy", RootCauseRemedy(d.cause));
+  out.Set("steps", SpanJson(watch.recent));
+  out.Set("baseline_steps", SpanJson(watch.healthy));
   out.Set("excess_share", d.excess_share);
   out.Set("explained_share", d.explained_share);
   Json& ranks = out.Set("ranks", Json::Array());
@@ -144,16 +168,80 @@ std::string List(const std::vector<int>& values) {
   return text + (values.size() > 16 ? ", …" : "");
 }
 
-std::string DiagnosisText(const Diagnosis& d) {
-  if (d.cause == RootCause::kNone)
-    return fmt::format("diagnosis: steps are {:+.1f} % of the baseline's; nothing to explain\n",
-                       100 * d.excess_share);
+std::string SpanText(const std::vector<StepRecord>& records) {
+  const std::int64_t first = records.front().step, last = records.back().step;
+  return first == last ? fmt::format("step {}", first) : fmt::format("steps {} to {}", first, last);
+}
+
+std::string DiagnosisText(const Watch& watch) {
+  if (!watch.diagnosis) return "diagnosis: not possible: " + watch.no_diagnosis + "\n";
+  const Diagnosis& d = *watch.diagnosis;
   std::string out =
-      fmt::format("diagnosis: {}; explains {:.0f} % of the {:+.1f} %", RootCauseName(d.cause),
-                  100 * d.explained_share, 100 * d.excess_share);
+      fmt::format("diagnosis of {} against {}: ", SpanText(watch.recent), SpanText(watch.healthy));
+  if (d.cause == RootCause::kNone) {
+    out += fmt::format("they take {:+.1f} %; nothing to explain\n", 100 * d.excess_share);
+    const SignalState& slow = watch.monitor.signal(Signal::kSlowdown);
+    if (slow.raised > 0 && slow.level == 0) {
+      out +=
+          "  an alarm of slowdown was cleared before; to look at its steps, end the log there: "
+          "head -n LINE LOG | aurum monitor - --diagnose\n";
+    }
+    return out;
+  }
+  out += fmt::format("{}; explains {:.0f} % of the {:+.1f} %", RootCauseName(d.cause),
+                     100 * d.explained_share, 100 * d.excess_share);
   if (!d.ranks.empty()) out += "; ranks " + List(d.ranks);
   if (!d.nodes.empty()) out += "; nodes " + List(d.nodes);
-  return out + "\n";
+  return out + fmt::format("\n  do: {}\n", RootCauseRemedy(d.cause));
+}
+
+// The log may not have what a diagnosis needs. That is told, and takes nothing from the alarms.
+void DiagnoseWatch(Watch* watch) {
+  if (watch->healthy.empty() && watch->recent.empty()) {
+    watch->no_diagnosis =
+        "no record after the warm-up has the ranks' times (\"ranks\": [{\"rank\": 0, \"node\": 0, "
+        "\"compute_s\": …}, …]; docs/monitor.md)";
+    return;
+  }
+  if (watch->healthy.empty() || watch->recent.empty()) {
+    watch->no_diagnosis = fmt::format(
+        "the log has the ranks' times of {} alone, and {}",
+        SpanText(watch->healthy.empty() ? watch->recent : watch->healthy),
+        watch->healthy.empty() ? "none of the baseline's steps" : "no later step to compare");
+    return;
+  }
+  try {
+    watch->diagnosis = Diagnose(MeanOf(watch->healthy), MeanOf(watch->recent));
+  } catch (const InputError& error) {
+    watch->no_diagnosis = error.diagnostic().CodeName() + ": " + error.diagnostic().message;
+  }
+}
+
+double MedianOf(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+// A plan's simulated MAR counts what its placement aligns, and a log's what its program does: where
+// they differ from the start, every alarm of MAR is of that difference.
+void WarnOfBaseline(const Options& options, const Watch& watch) {
+  const MonitorRules& rules = watch.monitor.rules();
+  if (!rules.baseline_mar || watch.first_mar.empty()) return;
+  const double mar = MedianOf(watch.first_mar);
+  const double off = mar / *rules.baseline_mar - 1;
+  if (BandOf(std::abs(off), rules) == 0) return;
+  Diagnostic d;
+  d.code = 1781;
+  d.warning = true;
+  d.message = fmt::format(
+      "--baseline has a MAR of {:.4g}, the log's first {} steps have {:.4g} ({:+.1f} %): alarms of "
+      "MAR tell this difference",
+      *rules.baseline_mar, watch.first_mar.size(), mar, 100 * off);
+  d.help =
+      "if the log is well, leave its MAR to be learnt: --baseline step_time_s=…; else check that "
+      "both count the same tokens";
+  PrintWarnings(options, {d});
 }
 
 Json WatchJson(const Watch& watch, const MonitorCommandLine& command) {
@@ -199,7 +287,7 @@ Json WatchJson(const Watch& watch, const MonitorCommandLine& command) {
   }
   Json events = Json::Array();
   for (const MonitorEvent& event : watch.events) events.Append(MonitorEventJson(event));
-  if (watch.diagnosis) out.Set("diagnosis", DiagnosisJson(*watch.diagnosis));
+  if (command.diagnose) out.Set("diagnosis", DiagnosisJson(watch));
   // Of what was read and told: the same log gives the same id.
   out.Set("run_id", HashText(std::string(kToolVersion) + log.Dump() + baseline.Dump() +
                              events.Dump() + signals.Dump())
@@ -243,7 +331,7 @@ std::string WatchText(const Watch& watch, const MonitorCommandLine& command, For
   out += fmt::format("\n{} steps of {} lines; baseline: step {}, MAR {}\n", watch.reader.records(),
                      watch.reader.lines(), show(monitor.baseline_step_s(), " s"),
                      show(monitor.baseline_mar(), ""));
-  if (watch.diagnosis) out += DiagnosisText(*watch.diagnosis);
+  if (command.diagnose) out += DiagnosisText(watch);
   return out;
 }
 
@@ -337,7 +425,7 @@ Json SeriesJson(const Series& series, const std::vector<CaseScore>& scores) {
       }
       one.Set("step_time_s", effect.step_s);
       one.Set("samples_per_s", effect.samples_per_s);
-      one.Set("regained_share", effect.regained_share);
+      one.Set("regained_share", OrNull(effect.regained_share));
       if (score.told_at) one.Set("mean_step_time_after_s", effect.mean_step_s);
     }
   }
@@ -400,13 +488,22 @@ ExitCode MonitorSimulateCommand(const Options& options, const MonitorCommandLine
                    first && score.told_at ? fmt::format("step {}", *score.told_at) : "",
                    std::string(MonitorActionName(effect.action)),
                    effect.refused.empty() ? ShowSeconds(effect.step_s) : effect.refused,
-                   effect.refused.empty() ? percent(effect.regained_share) : "",
+                   !effect.refused.empty() ? ""
+                   : effect.regained_share ? percent(*effect.regained_share)
+                                           : "–",
                    effect.refused.empty() ? ShowNumber(effect.samples_per_s) : ""});
     }
   }
   std::string out = watchers.As(options.format);
   if (options.format != Format::kCsv) {
+    out +=
+        "\ntold: share of runs with an alarm after the fault began; false alarms: share of runs "
+        "with an alarm before it, then of steps under alarm: healthy ones (false), and faulty "
+        "ones (right, the more the better)\n";
     out += "\n" + actions.As(options.format);
+    out +=
+        "\nregained: share of what the fault costs that the action gives back; –: it costs less "
+        "than 0.5 % of the step\n";
     out += fmt::format(
         "\n{} runs of {} steps of each case, the fault from step {}; of five independent pairs, "
         "|r| < 0.65 in {} of all cases\n",
@@ -461,6 +558,11 @@ ExitCode MonitorCommand(const Options& options, const MonitorCommandLine& comman
       const std::optional<StepRecord> record = watch.reader.Read(line);
       if (!record) continue;
       if (watch.log_run_id.empty()) watch.log_run_id = record->run_id;
+      if (watch.monitor.steps() >= rules.warm_up && watch.first_steps < rules.baseline_steps) {
+        ++watch.first_steps;
+        if (record->mar) watch.first_mar.push_back(*record->mar);
+        if (watch.first_steps == rules.baseline_steps) WarnOfBaseline(options, watch);
+      }
       if (command.diagnose && !record->ranks.empty()) {
         const int most = rules.baseline_steps;
         if (watch.monitor.steps() >= rules.warm_up &&
@@ -493,21 +595,23 @@ ExitCode MonitorCommand(const Options& options, const MonitorCommandLine& comman
   watch.truncations = tail.truncations();
   metrics();
   WarnOfLines(options, watch);
+  if (watch.first_steps < rules.baseline_steps) WarnOfBaseline(options, watch);
   if (watch.reader.records() == 0) {
     ThrowInput(780, "no line of '" + command.log + "' is a step record",
                R"(one object a line: {"step": 1, "step_time_s": 1.2, "mar": 0.9})");
   }
-  if (command.diagnose) {
-    if (watch.healthy.empty() || watch.recent.empty()) {
-      ThrowInput(784, "the log has no ranks' times of both the baseline and later steps",
-                 "\"ranks\": [{\"rank\": 0, \"node\": 0, \"compute_s\": …}, …] in the records; "
-                 "docs/monitor.md");
-    }
-    watch.diagnosis = Diagnose(MeanOf(watch.healthy), MeanOf(watch.recent));
-  }
+  if (command.diagnose) DiagnoseWatch(&watch);
   if (options.format == Format::kJson) {
     WriteOutput(options, WatchJson(watch, command).Dump(2) + "\n");
-  } else if (options.format != Format::kJsonLines) {
+  } else if (options.format == Format::kJsonLines) {
+    if (command.diagnose) {
+      Json line = Json::Object();
+      line.Set("event", "diagnosis");
+      const Json diagnosis = DiagnosisJson(watch);
+      for (const auto& [key, value] : diagnosis.members()) line.Set(key, value);
+      WriteOutput(options, line.Dump() + "\n");
+    }
+  } else {
     WriteOutput(options, WatchText(watch, command, options.format));
   }
   if (watch.monitor.raised() > 0) return ExitCode::kOutsideTolerance;

@@ -60,6 +60,31 @@ void ForEachPart(RankTimes* to, const RankTimes& from, Function function) {
 
 std::string_view RootCauseName(RootCause cause) { return kNames[static_cast<int>(cause)]; }
 
+std::string_view RootCauseRemedy(RootCause cause) {
+  switch (cause) {
+    case RootCause::kNone:
+      break;
+    case RootCause::kSlowGpu:
+      return "take the GPU's node out of the job; then check its clocks, temperature and power cap";
+    case RootCause::kSickLink:
+      return "check rate, width and error counters of these nodes' NICs, cables and switch ports, "
+             "and take the sick NIC or its node out";
+    case RootCause::kRetransmissions:
+      return "check cables, optics and congestion settings (PFC, ECN) of these nodes' NICs and "
+             "switch ports, and take the NIC that resends or its node out";
+    case RootCause::kDataStall:
+      return "more loader workers, more batches prefetched, faster or nearer storage; "
+             "workload.loader of a scenario tells which (aurum simulate)";
+    case RootCause::kMisalignment:
+      return "place encoders where their tokens are needed and balance media over ranks; the "
+             "placement and balance of a plan are compared by aurum sweep";
+    case RootCause::kMoreWork:
+      return "batches hold more: compare lengths and media of the samples with those of the "
+             "baseline's steps";
+  }
+  return "";
+}
+
 StepRecord MeanOf(const std::vector<StepRecord>& records) {
   assert(!records.empty());
   StepRecord mean = records.back();

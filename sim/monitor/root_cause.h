@@ -42,6 +42,9 @@ enum class RootCause {
 inline constexpr int kRootCauses = 7;
 std::string_view RootCauseName(RootCause cause);  // "none", "slow_gpu", "sick_link", …
 
+// What to look at or do about it, a sentence without its full stop; "" of kNone.
+std::string_view RootCauseRemedy(RootCause cause);
+
 struct CauseRules {
   double least_excess = 0.025;  // of T₀; below it nothing is wrong
   double explains = 0.45;       // of the excess

@@ -38,8 +38,11 @@ void Push(std::deque<T>* queue, T value, int most) {
   while (static_cast<int>(queue->size()) > most) queue->pop_front();
 }
 
-std::vector<MonitorAction> ActionsOf(Signal signal, int level) {
+// `mar_level`: of MAR alone, against its own baseline.
+std::vector<MonitorAction> ActionsOf(Signal signal, int level, int mar_level) {
   if (level == 0) return {};
+  if (signal == Signal::kDivergence) level = std::min(level, mar_level);
+  if (level == 0) return {MonitorAction::kDiagnose};
   switch (signal) {
     case Signal::kSlowdown:
     case Signal::kOpposed:
@@ -125,6 +128,11 @@ int Monitor::level() const {
   return most;
 }
 
+int Monitor::MarLevel() const {
+  const SignalState& state = signal(Signal::kMisaligned);
+  return std::max(state.level, state.value ? BandOf(*state.value, rules_) : 0);
+}
+
 std::int64_t Monitor::raised() const {
   std::int64_t all = 0;
   for (const SignalState& s : signals_) all += s.raised;
@@ -145,7 +153,7 @@ MonitorEvent Monitor::Event(MonitorEvent::Kind kind, Signal signal,
   event.value = state.value.value_or(0);
   event.reason = state.reason;
   if (kind == MonitorEvent::Kind::kRaised || kind == MonitorEvent::Kind::kChanged)
-    event.actions = ActionsOf(signal, state.level);
+    event.actions = ActionsOf(signal, state.level, MarLevel());
   if (std::find(event.actions.begin(), event.actions.end(), MonitorAction::kLowerSampling) !=
       event.actions.end()) {
     event.modality = rules_.non_critical;
@@ -229,6 +237,7 @@ void Monitor::Judge(Signal signal, std::optional<double> value, const std::strin
 
 std::vector<MonitorEvent> Monitor::Add(const StepRecord& record) {
   std::vector<MonitorEvent> events;
+  has_mar_ = has_mar_ || record.mar;
   if (++steps_ <= rules_.warm_up) return events;
   const bool given = rules_.baseline_mar && rules_.baseline_step_s;
   if (!given && learned_ < rules_.baseline_steps) {
@@ -250,8 +259,9 @@ std::vector<MonitorEvent> Monitor::Add(const StepRecord& record) {
   const auto less = [](std::optional<double> ratio) {
     return ratio ? std::optional(1 - *ratio) : std::nullopt;
   };
-  const std::string no_mar =
-      baseline_mar_ ? "no MAR in the last steps" : "no MAR above 0 in the baseline";
+  const std::string no_mar = !has_mar_       ? "the log has no MAR"
+                             : baseline_mar_ ? "no MAR in the last steps"
+                                             : "no MAR above 0 in the baseline";
   const std::string no_asr =
       baseline_step_s_ ? "no step time in the last steps" : "no step time in the baseline";
   judge(Signal::kSlowdown, less(asr), no_asr);

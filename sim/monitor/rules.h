@@ -40,6 +40,11 @@ namespace aurum {
 // turned at step 102, the third step in a row that asks is 104: level 2 is raised at 104, a delay of
 // 4 steps.
 //
+// An alarm says what to do. Steps that take longer while MAR stands still have another cause than
+// alignment, and freezing layers for a slow GPU would do harm: divergence, which any slowdown brings
+// about, proposes the actions against misalignment only as far as MAR itself is down, by the band of
+// 1 − mar, and to diagnose where that is below level 1.
+//
 // What cannot be told is not "no alarm": a signal whose input is missing, and a correlation of numbers
 // that do not vary, are undetermined, with the reason.
 
@@ -136,6 +141,7 @@ class Monitor {
   void LearnBaseline(const StepRecord& record, std::vector<MonitorEvent>* events);
   void Judge(Signal signal, std::optional<double> value, const std::string& reason, int band,
              int eased_band, const StepRecord& record, std::vector<MonitorEvent>* events);
+  int MarLevel() const;  // of MAR against its own baseline, whatever speed does
   MonitorEvent Event(MonitorEvent::Kind kind, Signal signal, const StepRecord& record) const;
 
   MonitorRules rules_;
@@ -144,6 +150,7 @@ class Monitor {
   int learned_ = 0;
   std::optional<double> baseline_mar_, baseline_step_s_;
   double baseline_spread_ = 0;
+  bool has_mar_ = false;                                   // any record so far
   std::deque<std::optional<double>> last_mar_, last_asr_;  // the last `smooth`
   std::deque<double> window_mar_, window_asr_;             // pairs, the last `window`
   std::optional<double> mar_, asr_;

@@ -9,9 +9,8 @@
 #include "sim/core/object_reader.h"
 #include "sim/core/random.h"
 #include "sim/monitor/correlation.h"
-#include "sim/plan/lower.h"
 #include "sim/plan/scenario_file.h"
-#include "sim/plan/simulate.h"
+#include "sim/study/evaluate.h"
 #include "sim/study/variation.h"
 
 namespace aurum {
@@ -21,6 +20,8 @@ enum class Use : std::uint64_t { kVaried = 11, kShared, kSpike, kMar };
 
 constexpr int kRatios = 11;
 constexpr int kVariedDraws = 64;
+// Of a step: what costs less is no fault whose cost could be regained, only a small number to divide by.
+constexpr double kLeastCost = 0.005;
 constexpr std::string_view kWatcherNames[] = {"article, text", "article, code", "aurum"};
 
 std::vector<std::string> Assignments(ObjectReader* reader) {
@@ -83,6 +84,10 @@ std::vector<SeriesCase> DefaultCases(const Scenario& scenario) {
   }
   if (scenario.sample.cross_modal_tokens > 0 && scenario.cluster->GpuCount() > 1)
     cases.push_back({"alignment falls", {}, {{0, 1}, {40, 0.5}}});
+  if (scenario.workload.loader) {
+    const double rate = std::max(scenario.workload.loader->read_bytes_per_s / 1e9 / 10, 1e-6);
+    cases.push_back({"slow storage", {"workload.loader.read_gb_per_s=" + Json(rate).Dump()}, {}});
+  }
   if (scenario.workload.text_tokens > 0) {
     cases.push_back({"longer text",
                      {"workload.text_tokens=" + std::to_string(2 * scenario.workload.text_tokens)},
@@ -196,20 +201,26 @@ SeriesSimulator::Variant& SeriesSimulator::Get(int which, int action) {
     made->tokens["media"] = made->samples * scenario.sample.cross_modal_tokens;
   made->tokens["text"] =
       made->samples * (scenario.sample.backbone_tokens - scenario.sample.cross_modal_tokens);
+  // A step is Evaluate's, not the program's alone: it waits for a loader that does not keep up, is the
+  // typical one of the drawn samples, and is refused where Evaluate refuses it. What Evaluate tells
+  // beside the step is not asked for.
+  scenario.variation.seeds = 0;
+  scenario.goodput.reset();
   for (int i = 0; i < kRatios; ++i) {
     if (i > 0 && !made->misalignable) {
       made->seconds[static_cast<std::size_t>(i)] = made->seconds[0];
       continue;
     }
     if (made->misalignable) scenario.what_if.align_ratio = static_cast<double>(i) / (kRatios - 1);
-    made->seconds[static_cast<std::size_t>(i)] =
-        Seconds(SimulateSchedule(Lower(scenario), Level::kAnalytic).makespan);
+    made->seconds[static_cast<std::size_t>(i)] = Evaluate(scenario, Level::kAnalytic).StepSeconds();
   }
   const SeriesNoise& noise = series_.noise;
   if (noise.kernel_cv > 0 || noise.communication_cv > 0) {
-    scenario.variation = {noise.kernel_cv, noise.communication_cv, kVariedDraws};
     if (made->misalignable) scenario.what_if.align_ratio = series_.mar;
-    const VariedSteps steps = DrawSteps(scenario, Level::kAnalytic);
+    // As it was evaluated: with its wait for data and its typical samples.
+    Scenario evaluated = Evaluate(scenario, Level::kAnalytic).scenario;
+    evaluated.variation = {noise.kernel_cv, noise.communication_cv, kVariedDraws};
+    const VariedSteps steps = DrawSteps(evaluated, Level::kAnalytic);
     for (const double seconds : steps.step_s) made->varied.push_back(seconds / steps.mean_s);
   }
   known = std::move(made);
@@ -367,7 +378,8 @@ std::vector<CaseScore> ScoreSeries(const Series& series, InputCache* cache) {
         effect.step_s = simulator.StepSeconds(which, a, last_mar);
         effect.samples_per_s = simulator.SamplesPerSecond(which, a, last_mar);
         const double cost = score.faulty_s - score.healthy_s;
-        if (cost > 0) effect.regained_share = (score.faulty_s - effect.step_s) / cost;
+        if (cost >= kLeastCost * score.healthy_s)
+          effect.regained_share = (score.faulty_s - effect.step_s) / cost;
         if (score.told_at && *score.told_at + 1 < series.steps) {
           const int from = *score.told_at + 1;
           for (int step = from; step < series.steps; ++step)

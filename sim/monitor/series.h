@@ -17,7 +17,8 @@ namespace aurum {
 // ---------------------------------------------
 // A monitor is judged by what it tells of runs whose truth is known. A series is a scenario, a step from
 // which something is wrong, and what varies from step to step anyway. Every step's time is the event
-// simulator's: of the healthy scenario, of the one with the case's changes, and of that with an action's
+// simulator's, the same that `aurum simulate` tells (Evaluate: with the wait for a loader that does not
+// keep up): of the healthy scenario, of the one with the case's changes, and of that with an action's
 // changes on top, at the alignment ratio that the step has. What stands between:
 //
 //   T(step) = T_sim(changes, MAR(step)) · v · w · spike
@@ -108,8 +109,10 @@ struct ActionEffect {
   std::string refused;  // why the plan cannot do it; "": it can
   double step_s = 0;    // noiseless, with the fault
   double samples_per_s = 0;
-  double regained_share = 0;  // of what the fault cost; below 0: slower still
-  double mean_step_s = 0;     // of the noisy series of seed 0, from the action to the end
+  // Of what the fault cost; below 0: slower still. Nothing where that is below half a percent of the
+  // healthy step: a share of nearly nothing says nothing.
+  std::optional<double> regained_share;
+  double mean_step_s = 0;  // of the noisy series of seed 0, from the action to the end
 };
 
 struct CaseScore {

@@ -886,5 +886,116 @@ class Expect(Files):
         self.assertIn("error[E0201]", aurum("topology", "8xh200-hgx", "--measured", str(self.folder / "nowhere.log")).stderr)
 
 
+class Monitored(Files):
+    """A training log of 120 steps, from 60 on with what `change` does to a record."""
+
+    def log(self, change=lambda record: None, ranks=True, mar=0.9):
+        lines = []
+        for step in range(120):
+            record = {"step": step, "step_time_s": 2.0 + 0.01 * (step % 3), "mar": mar}
+            if mar is None:
+                del record["mar"]
+            if ranks:
+                record["ranks"] = [{"rank": r, "node": r // 4, "compute_s": 1.6, "dp_s": 0.3, "straggler_wait_s": 0.0,
+                                    "data_wait_s": 0.02} for r in range(8)]
+            if step >= 60:
+                change(record)
+            lines.append(json.dumps(record) + "\n")
+        return self.write("train.jsonl", "".join(lines))
+
+    @staticmethod
+    def slow_gpu(record):
+        record["step_time_s"] += 0.64
+        for rank in record.get("ranks", []):
+            rank["compute_s" if rank["rank"] == 5 else "straggler_wait_s"] += 0.64
+
+    def test_a_slow_gpu_is_told_and_named_and_nothing_is_to_be_frozen(self):
+        ran = aurum("monitor", self.log(self.slow_gpu), "--diagnose", "--json")
+        self.assertEqual(ran.returncode, 5, ran.stderr)
+        out = json.loads(ran.stdout)
+        raised = {event["signal"]: event for event in out["events"] if event["event"] == "raised"}
+        self.assertEqual(set(raised), {"slowdown", "divergence"})
+        for event in raised.values():
+            self.assertEqual(event["actions"], ["diagnose"])
+            self.assertLess(event["step"], 66)
+        found = out["diagnosis"]
+        self.assertEqual((found["cause"], found["ranks"], found["nodes"]), ("slow_gpu", [5], [1]))
+        self.assertEqual((found["steps"], found["baseline_steps"]), ([115, 119], [5, 24]))
+        text = aurum("monitor", str(self.folder / "train.jsonl"), "--diagnose").stdout
+        self.assertIn("do: diagnose (aurum monitor LOG --diagnose)", text)
+        self.assertIn("diagnosis of steps 115 to 119 against steps 5 to 24: slow_gpu", text)
+        self.assertIn("take the GPU's node out of the job", text)
+
+    def test_a_diagnosis_that_is_not_possible_takes_nothing_from_the_alarms(self):
+        path = self.log(self.slow_gpu, ranks=False)
+        plain, asked = aurum("monitor", path), aurum("monitor", path, "--diagnose")
+        self.assertEqual((plain.returncode, asked.returncode), (5, 5), asked.stderr)
+        self.assertTrue(asked.stdout.startswith(plain.stdout))
+        self.assertIn("diagnosis: not possible: no record after the warm-up has the ranks' times", asked.stdout)
+        found = json.loads(aurum("monitor", path, "--diagnose", "--json").stdout)["diagnosis"]
+        self.assertIsNone(found["cause"])
+        self.assertIn("ranks", found["reason"])
+        last = aurum("monitor", path, "--diagnose", "--format", "jsonl").stdout.splitlines()[-1]
+        self.assertEqual(json.loads(last)["event"], "diagnosis")
+        path = self.log(lambda record: record["ranks"].pop())
+        ran = aurum("monitor", path, "--diagnose")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertIn("not possible: E0784: steps do not have the same ranks", ran.stdout)
+
+    def test_what_a_log_does_not_have(self):
+        ran = aurum("monitor", self.log(mar=None))
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertIn("undetermined: the log has no MAR", ran.stdout)
+        short = self.write("short.jsonl", '{"step_time_s": 1}\n')
+        self.assertEqual(aurum("monitor", short).returncode, 6)
+        for code, exit_code, words in (("E0780", 3, (self.write("none.jsonl", "hello\n"),)), ("E0201", 3, (str(self.folder / "no"),)),
+                                       ("E0782", 3, (short, "--baseline", "mar=2")), ("E0001", 2, ())):
+            ran = aurum("monitor", *words)
+            self.assertIn(f"error[{code}]", ran.stderr)
+            self.assertEqual((ran.returncode, ran.stdout), (exit_code, ""), ran.stderr)
+
+    def test_a_baseline_of_another_mar_is_warned_about(self):
+        path = self.log()
+        ran = aurum("monitor", path, "--baseline", "mar=0.5,step_time_s=2")
+        self.assertIn("warning[W1781]", ran.stderr)
+        self.assertIn("the log's first 20 steps have 0.9 (+80.0 %)", ran.stderr)
+        self.assertNotIn("W1781", aurum("monitor", path, "--baseline", "mar=0.85,step_time_s=2").stderr)
+        self.assertNotIn("W1781", aurum("monitor", path).stderr)
+
+    def test_a_series_of_faults(self):
+        series = self.write("series.json", json.dumps({
+            "schema": "aurum.series/1", "scenario": "scenarios/articles/b18-loader.json", "steps": 80, "fault_step": 40, "seeds": 2,
+            "cases": [{"name": "decoder", "set": {"workload.loader.decode_ms_per_megapixel": 800}},
+                      {"name": "nothing", "set": {"workload.loader.decode_ms_per_megapixel": 8}}],
+            "actions": [{"action": "lower_sampling", "set": {"workload.global_batch_size": 32}}]}))
+        ran = aurum("monitor", "--simulate", series, "--json")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        healthy, decoder, nothing = json.loads(ran.stdout)["cases"]
+        self.assertGreater(decoder["faulty_step_time_s"], 1.3 * healthy["healthy_step_time_s"])
+        self.assertGreater(decoder["actions"][0]["regained_share"], 0)
+        self.assertIsNone(nothing["actions"][0]["regained_share"])
+        text = aurum("monitor", "--simulate", series).stdout
+        self.assertIn("told: share of runs with an alarm after the fault began", text)
+        self.assertIn("–: it costs less", text)
+
+    def test_prometheus_and_trace(self):
+        state, step, trace = (str(self.folder / name) for name in ("m.prom", "s.prom", "t.json"))
+        aurum("monitor", self.log(self.slow_gpu), "--prometheus", state)
+        lines = pathlib.Path(state).read_text().splitlines()
+        self.assertIn("aurum_monitor_steps_total 120", lines)
+        self.assertIn('aurum_monitor_alarm_level{signal="slowdown"} 2', lines)
+        ran = aurum("simulate", SCENARIO, "--json", "--prometheus", step, "--trace", trace)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        seconds = json.loads(ran.stdout)["step_time_s"]
+        told = re.search(r"^aurum_step_time_seconds (\S+)$", pathlib.Path(step).read_text(), re.M)
+        self.assertAlmostEqual(float(told[1]), seconds, places=9)
+        spans = [event for event in json.loads(pathlib.Path(trace).read_text())["traceEvents"] if event["ph"] == "X"]
+        self.assertGreater(len(spans), 10)
+        self.assertAlmostEqual(max(span["ts"] + span["dur"] for span in spans) / 1e6, seconds, delta=1e-3 * seconds)
+        ran = aurum("simulate", SCENARIO, "--trace", SCENARIO)
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn("error[E0205]", ran.stderr)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=1)

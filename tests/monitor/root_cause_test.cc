@@ -68,6 +68,15 @@ TEST_CASE("network, retransmissions, data, alignment, more work and nothing") {
   CHECK(Diagnose(healthy, with(0.8, [](RankTimes*) {})).cause == RootCause::kNone);
 }
 
+TEST_CASE("every cause has a remedy of its own") {
+  std::set<std::string_view> remedies;
+  for (int cause = 1; cause < kRootCauses; ++cause)
+    remedies.insert(RootCauseRemedy(static_cast<RootCause>(cause)));
+  CHECK(remedies.size() == kRootCauses - 1);
+  CHECK_FALSE(remedies.contains(""));
+  CHECK(RootCauseRemedy(RootCause::kNone).empty());
+}
+
 TEST_CASE("records that do not go together are refused") {
   const StepRecord healthy = Healthy(8);
   StepRecord other = Healthy(4);

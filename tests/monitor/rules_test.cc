@@ -117,6 +117,54 @@ TEST_CASE("levels go up and down with their actions") {
   CHECK(Has(events, Kind::kCleared, Signal::kMisaligned, 0));
 }
 
+std::vector<MonitorAction> ActionsFor(const std::vector<MonitorEvent>& events, Signal signal) {
+  for (const MonitorEvent& event : events) {
+    if (event.signal == signal && (event.kind == Kind::kRaised || event.kind == Kind::kChanged))
+      return event.actions;
+  }
+  return {};
+}
+
+TEST_CASE("a slow GPU moves the two apart and MAR not at all: no layer is to be frozen for it") {
+  MonitorRules rules;
+  Monitor monitor(rules);
+  std::vector<MonitorEvent> all;
+  for (int i = 0; i < 200; ++i) {
+    const auto at = static_cast<std::uint64_t>(i);
+    const double slow = i >= 100 ? 1.35 : 1;
+    for (MonitorEvent& event : monitor.Add(At(i, 2.17 * slow * (1 + 0.02 * RandomNormal(4, 1, at)),
+                                              0.9 * (1 + 0.01 * RandomNormal(4, 2, at)))))
+      all.push_back(std::move(event));
+  }
+  CHECK(monitor.signal(Signal::kDivergence).level == 2);
+  CHECK(Has(all, Kind::kRaised, Signal::kSlowdown));
+  for (const MonitorEvent& event : all) {
+    for (const MonitorAction action : event.actions) CHECK(action == MonitorAction::kDiagnose);
+  }
+  CHECK(ActionsFor(all, Signal::kDivergence) == std::vector{MonitorAction::kDiagnose});
+}
+
+TEST_CASE("divergence acts as far as MAR itself is down") {
+  // MAR a quarter down, speed as it was.
+  Monitor mar(Given());
+  Feed(&mar, 10, 1.0, 1.0);
+  CHECK(ActionsFor(Feed(&mar, 20, 1.0, 0.75), Signal::kDivergence) ==
+        std::vector{MonitorAction::kFreezeCrossAttention, MonitorAction::kSingleModality});
+  // 15 % down, and steps twice as long: 35 % apart, of which alignment's part is a level 1.
+  Monitor both(Given());
+  Feed(&both, 10, 1.0, 1.0);
+  const auto events = Feed(&both, 20, 2.0, 0.85);
+  CHECK(Has(events, Kind::kRaised, Signal::kDivergence, 2));
+  CHECK(ActionsFor(events, Signal::kDivergence) == std::vector{MonitorAction::kLowerSampling});
+  // MAR that rises is no misalignment.
+  MonitorRules low = Given();
+  low.baseline_mar = 0.5;
+  Monitor up(low);
+  Feed(&up, 10, 1.0, 0.5);
+  CHECK(ActionsFor(Feed(&up, 20, 1.0, 0.8), Signal::kDivergence) ==
+        std::vector{MonitorAction::kDiagnose});
+}
+
 TEST_CASE("what is not known is undetermined, and a standing alarm goes on standing") {
   Monitor monitor(Given());
   Feed(&monitor, 10, 1.0, 1.0);
@@ -137,6 +185,11 @@ TEST_CASE("a log without MAR is watched for its speed, and says what it cannot t
   CHECK(Has(events, Kind::kUndetermined, Signal::kMisaligned));
   CHECK(Has(events, Kind::kUndetermined, Signal::kOpposed));
   CHECK(monitor.signal(Signal::kSlowdown).value == 0.0);
+  for (const Signal signal : {Signal::kMisaligned, Signal::kDivergence, Signal::kOpposed})
+    CHECK(monitor.signal(signal).reason == "the log has no MAR");
+  // One that comes after the baseline is known, and has nothing to be compared with.
+  monitor.Add(At(60, 1.0, 0.9));
+  CHECK(monitor.signal(Signal::kMisaligned).reason == "no MAR above 0 in the baseline");
 }
 
 TEST_CASE(

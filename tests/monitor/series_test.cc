@@ -2,12 +2,15 @@
 
 #include <doctest/doctest.h>
 
+#include "sim/plan/scenario_file.h"
+#include "sim/study/evaluate.h"
 #include "tests/support/shared.h"
 
 namespace aurum {
 namespace {
 
 constexpr const char* kFile = "scenarios/series/a18-alignment-monitor.json";
+constexpr const char* kScenario = "scenarios/articles/a18-alignment-monitor.json";
 
 TEST_CASE(
     "faults are told within steps and healthy steps are not; the article's rules do neither") {
@@ -72,6 +75,78 @@ TEST_CASE("actions move the step as what they take away: fewer images are less w
   }
 }
 
+// A series of one fault that is one assignment, of a shipped scenario.
+Series OneFault(const std::string& scenario, const std::string& path, const std::string& value,
+                InputCache* cache) {
+  return ReadSeries(
+      ParseJson(
+          R"({"schema": "aurum.series/1", "scenario": ")" + scenario +
+              R"(", "steps": 100, "fault_step": 50, "seeds": 4, "cases": [{"name": "fault", )" +
+              R"("set": {")" + path + R"(": )" + value + "}}]}",
+          "series.json"),
+      ".", cache);
+}
+
+double Evaluated(const std::string& scenario, const std::vector<std::string>& set,
+                 InputCache* cache) {
+  JsonDocument document = ReadJsonFile(scenario);
+  for (const std::string& assignment : set) ApplyOverride(&document, assignment);
+  return Evaluate(ReadScenario(document, cache), Level::kAnalytic).StepSeconds();
+}
+
+TEST_CASE("a loader that does not keep up is a fault: the step is Evaluate's, and it is told") {
+  InputCache cache(".");
+  const std::string file = "scenarios/articles/b18-loader.json";
+  const Series series = OneFault(file, "workload.loader.decode_ms_per_megapixel", "800", &cache);
+  SeriesSimulator simulator(series, &cache);
+  const double healthy = simulator.StepSeconds(-1, -1, 1), faulty = simulator.StepSeconds(0, -1, 1);
+  CHECK(healthy == Evaluated(file, {"what_if.align_ratio=1"}, &cache));
+  CHECK(faulty ==
+        Evaluated(file, {"what_if.align_ratio=1", "workload.loader.decode_ms_per_megapixel=800"},
+                  &cache));
+  CHECK(faulty > 1.3 * healthy);
+  // 64 samples of 1920 · 1080 pixels, 16 workers: 6.64 s of decoding, which no step can hide.
+  CHECK(faulty > 6.6);
+  const std::vector<CaseScore> scores = ScoreSeries(series, &cache);
+  const RuleScore& ours = scores[1].by_watcher[static_cast<std::size_t>(WatchedBy::kOurs)];
+  CHECK(ours.detected_share == doctest::Approx(1));
+  CHECK(ours.mean_delay_steps < 8);
+  CHECK(ours.false_step_share == 0);
+}
+
+TEST_CASE("drawn samples and faults during a step are as Evaluate has them") {
+  InputCache cache(".");
+  const std::string file = "scenarios/llava-1.6-7b-mixture-8xa100.json";
+  const Series drawn = OneFault(file, "workload.global_batch_size", "256", &cache);
+  SeriesSimulator simulator(drawn, &cache);
+  CHECK(simulator.StepSeconds(-1, -1, 1) == Evaluated(file, {"what_if.align_ratio=1"}, &cache));
+  const Series during = OneFault(
+      kScenario, "faults",
+      R"([{"nics": ["node1/nic2"], "factor": 0.1, "from_s": 0.1, "until_s": 0.2}])", &cache);
+  CHECK(ThrownBy([&] { SeriesSimulator(during, &cache).StepSeconds(0, -1, 1); }).code == 354);
+}
+
+TEST_CASE("what a fault hardly costs cannot be regained") {
+  InputCache cache(".");
+  Series series = ReadSeries(ReadJsonFile(kFile), ".", &cache);
+  series.seeds = 1;
+  series.noise = {0, 0, 0, 0, 1, 0};
+  for (const CaseScore& score : ScoreSeries(series, &cache)) {
+    CAPTURE(score.name);
+    for (const ActionEffect& effect : score.actions) {
+      if (score.faulty_s - score.healthy_s < 0.005 * score.healthy_s) {
+        CHECK_FALSE(effect.regained_share);
+      } else {
+        REQUIRE(effect.regained_share);
+        CHECK(*effect.regained_share == doctest::Approx((score.faulty_s - effect.step_s) /
+                                                        (score.faulty_s - score.healthy_s)));
+      }
+    }
+    if (score.name == "alignment falls") CHECK_FALSE(score.actions[0].regained_share);
+    if (score.name == "slow GPU") CHECK(score.actions[0].regained_share);
+  }
+}
+
 TEST_CASE("a plain scenario gets the cases that it can have") {
   InputCache cache(".");
   const Series one = ReadSeries(ReadJsonFile("scenarios/llama-2-7b-1x4090.json"), ".", &cache);
@@ -79,6 +154,10 @@ TEST_CASE("a plain scenario gets the cases that it can have") {
   const Series many =
       ReadSeries(ReadJsonFile("scenarios/qwen2.5-vl-72b-64xh100.json"), ".", &cache);
   CHECK(many.cases.size() == 4);
+  const Series loader = ReadSeries(ReadJsonFile("scenarios/articles/b18-loader.json"), ".", &cache);
+  bool storage = false;
+  for (const SeriesCase& one : loader.cases) storage = storage || one.name == "slow storage";
+  CHECK(storage);
 }
 
 TEST_CASE("a series that tests nothing is refused, with the place") {
