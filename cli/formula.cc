@@ -9,6 +9,7 @@
 #include "cli/version.h"
 #include "real/run_record.h"
 #include "sim/core/units.h"
+#include "sim/study/decide.h"
 #include "sim/study/golden_points.h"
 
 namespace aurum {
@@ -227,11 +228,15 @@ std::string TermsText(const Options& options, const Evaluation& e) {
   totals.Row({"simulation", ShowSeconds(e.StepSeconds()), "", "", ""});
   std::string out = terms.As(options.format);
   if (options.format == Format::kCsv) return out;
+  const double host = e.scenario.stack->step_overhead_s, stall = e.scenario.data_stall_s;
   out += fmt::format(
-      "\nα = {}, β = {}, P_align = {} (wait {}, move {}); optimizer and host, which the formula "
-      "leaves out: {}\n",
+      "\nα = {}, β = {}, P_align = {} (wait {}, move {}); the formula leaves out {}: optimizer {}, "
+      "host {}",
       alpha, beta, ShowSeconds(e.golden.p_align_s), ShowSeconds(e.golden.align_wait_s),
-      ShowSeconds(e.golden.align_move_s), ShowSeconds(e.golden.not_in_formula_s));
+      ShowSeconds(e.golden.align_move_s), ShowSeconds(e.golden.not_in_formula_s),
+      ShowSeconds(e.golden.not_in_formula_s - host - stall), ShowSeconds(host));
+  if (stall > 0) out += fmt::format(", wait for data {}", ShowSeconds(stall));
+  out += "\n";
   if (!e.golden.bubble.rule.empty())
     out +=
         fmt::format("bubble {}: {}\n", ShowSeconds(e.golden.bubble.seconds), e.golden.bubble.rule);
@@ -252,6 +257,7 @@ ExitCode FormulaCommand(const Options& options, const std::string& file,
   InputCache cache(options.data_root);
   const Evaluation e = Evaluate(ReadScenario(document, &cache), options.level, options.fold);
   PrintWarnings(options, e.scenario.warnings);
+  if (const auto left_out = PhasesLeftOut(document, "formula")) PrintWarnings(options, {*left_out});
   if (!command.fit.empty()) return FitSteps(options, e, command.fit, &cache);
   if (command.boundary) return FindWhere(options, document, e, command.grid, &cache);
   if (options.format == Format::kJson || options.format == Format::kJsonLines) {

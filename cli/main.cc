@@ -280,6 +280,14 @@ int Main(int argc, char** argv) {
   CLI::App* formula =
       app.add_subcommand("formula", "the golden formula's terms beside the simulation");
   FormulaCommandLine formula_line;
+  formula->footer(
+      "What is shown:\n"
+      "  as it is    T = combine_k [F/B + G/C + alpha Comm] + beta P_align, term by term, and what "
+      "it "
+      "leaves out\n"
+      "  --fit       alpha and beta of steps that were simulated or run, and how far off T stays\n"
+      "  --boundary  over which FLOPs, bandwidths and alignments T is within 10 %, and what fails "
+      "elsewhere");
   formula->add_option("scenario", scenario, "scenario file")->required();
   formula->add_option("--fit", formula_line.fit,
                       "fit alpha and beta to these steps: databases of aurum sweep, run records of "
@@ -421,6 +429,12 @@ int Main(int argc, char** argv) {
                    "where the pipeline's stages begin")
       ->required()
       ->check(CLI::IsMember({"split", "experts", "cut"}));
+  decide->footer(
+      "What can be decided; the plan as it is always is one of the alternatives:\n"
+      "  split    what an encoder's GPUs share: heads, tokens, nothing, or each takes its own "
+      "images\n"
+      "  experts  over how many GPUs a mixture's experts are spread, and how its all-to-all goes\n"
+      "  cut      behind which layers the pipeline's stages end, an encoder's layers with them");
   decide->add_option("scenario", scenario, "scenario file")->required();
   decide
       ->add_option("--kv-reuse", score.kv_reuse,

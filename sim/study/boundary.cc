@@ -113,6 +113,17 @@ std::string CombineWords(Combine combine) {
   return "";
 }
 
+// "{lead}, at 80 % of the points, what fails most", or nothing where nothing fails.
+std::string FailsMost(const BoundaryOf& boundary, std::string_view lead) {
+  const FormulaFailure most = boundary.MostCommon();
+  if (most == FormulaFailure::kNone) return "";
+  const auto outside = static_cast<double>(boundary.points - boundary.failures[0]);
+  return fmt::format(
+      "{}, at {:.0f} % of the points, {}", lead,
+      100 * static_cast<double>(boundary.failures[static_cast<std::size_t>(most)]) / outside,
+      FormulaFailureText(most));
+}
+
 }  // namespace
 
 std::string_view FormulaFailureText(FormulaFailure failure) {
@@ -143,6 +154,8 @@ std::string_view FormulaFailureText(FormulaFailure failure) {
       return "collectives slow the kernels beside them";
     case FormulaFailure::kReduceMore:
       return "more of the gradient exchange is exposed than G/C";
+    case FormulaFailure::kDataWait:
+      return "the wait for data and host is not in the formula";
   }
   return "";
 }
@@ -169,7 +182,8 @@ FormulaPoint FormulaPointOf(const FigureNumber& figure, const std::vector<std::s
   p.bubble_sim_s = figure("bubble_s");
   p.straggler_s = figure("straggler_wait_s");
   p.alignment_wait_s = figure("alignment_wait_s");
-  p.outside_s = figure("optimizer_s") + figure("data_wait_s");
+  p.data_wait_s = figure("data_wait_s");
+  p.outside_s = figure("optimizer_s") + p.data_wait_s;
   return p;
 }
 
@@ -238,13 +252,15 @@ FormulaFailure FailureOf(const FormulaPoint& p, Combine combine, double alpha, d
                                   {align, FormulaFailure::kAlignmentHidden},
                                   {modules, FormulaFailure::kModulesElsewhere},
                                   {idle, FormulaFailure::kBubbleLess}}};
-  const std::array<Part, 7> under{{{-modules, FormulaFailure::kModulesLeftOut},
-                                   {p.outside_s, FormulaFailure::kOutside},
-                                   {-talk, FormulaFailure::kCommExposed},
-                                   {-idle, FormulaFailure::kBubbleMore},
-                                   {-align, FormulaFailure::kAlignmentMore},
-                                   {p.slowed_s, FormulaFailure::kSlowed},
-                                   {-reduce, FormulaFailure::kReduceMore}}};
+  const std::array<Part, 7> under{
+      {{-modules, FormulaFailure::kModulesLeftOut},
+       {p.outside_s,
+        2 * p.data_wait_s > p.outside_s ? FormulaFailure::kDataWait : FormulaFailure::kOutside},
+       {-talk, FormulaFailure::kCommExposed},
+       {-idle, FormulaFailure::kBubbleMore},
+       {-align, FormulaFailure::kAlignmentMore},
+       {p.slowed_s, FormulaFailure::kSlowed},
+       {-reduce, FormulaFailure::kReduceMore}}};
   const auto largest = [](const auto& parts) {
     return std::max_element(parts.begin(), parts.end(),
                             [](const Part& a, const Part& b) { return a.first < b.first; })
@@ -321,15 +337,16 @@ std::string BoxText(const BoundaryGrid& grid, const BoundaryBox& box) {
     if (values.size() < 2) continue;
     if (!text.empty()) text += ", ";
     const bool low = box.first[a] == 0, high = box.last[a] + 1 == values.size();
+    const std::string from = Number(values[box.first[a]]), to = Number(values[box.last[a]]);
     if (low && high) {
       text += "any " + grid.names[a];
     } else if (low) {
-      text += grid.names[a] + " up to " + Number(values[box.last[a]]);
+      text += grid.names[a] + " up to " + to;
     } else if (high) {
-      text += grid.names[a] + " from " + Number(values[box.first[a]]);
+      text += grid.names[a] + " from " + from;
     } else {
-      text +=
-          grid.names[a] + " " + Number(values[box.first[a]]) + " to " + Number(values[box.last[a]]);
+      text += grid.names[a] + " " + from;
+      if (to != from) text += " to " + to;
     }
   }
   return text;
@@ -341,22 +358,31 @@ const BoundaryOf& BestOf(const std::vector<BoundaryOf>& all) {
   });
 }
 
+bool Trusted(const BoundaryOf& boundary) {
+  return boundary.inside >= 0.5 && boundary.fit.r2.value_or(0) >= 0;
+}
+
 std::string BoundarySentence(const BoundaryGrid& grid, const std::vector<BoundaryOf>& all,
                              double tolerance) {
   const BoundaryOf& best = BestOf(all);
+  if (!Trusted(best)) {
+    std::string text = fmt::format(
+        "Do not trust it here, simulate: at its best, as {} (α = {:.2f}, β = {:.2f}), the formula "
+        "is "
+        "within {:.0f} % of the simulation at {:.0f} % of the points",
+        CombineWords(best.combine), best.alpha, best.beta, 100 * tolerance, 100 * best.inside);
+    if (best.fit.r2.value_or(0) < 0)
+      text +=
+          fmt::format(", and further off than the mean of the steps (R² = {:.2g})", *best.fit.r2);
+    return text + FailsMost(best, "; elsewhere") + ".";
+  }
   std::string text = fmt::format(
       "Read as {} (α = {:.2f}, β = {:.2f}), the formula is within {:.0f} % of the simulation at "
       "{:.0f} % of the points",
       CombineWords(best.combine), best.alpha, best.beta, 100 * tolerance, 100 * best.inside);
   if (best.box && best.inside < 1) text += "; trust it at " + BoxText(grid, *best.box);
-  const FormulaFailure most = best.MostCommon();
-  if (most == FormulaFailure::kNone) return text + ", over the whole range.";
-  const auto outside = static_cast<double>(best.points - best.failures[0]);
-  text += fmt::format(
-      ", and simulate elsewhere: there, at {:.0f} % of the points, {}.",
-      100 * static_cast<double>(best.failures[static_cast<std::size_t>(most)]) / outside,
-      FormulaFailureText(most));
-  return text;
+  if (best.MostCommon() == FormulaFailure::kNone) return text + ", over the whole range.";
+  return text + FailsMost(best, ", and simulate elsewhere: there") + ".";
 }
 
 Json FitJson(const GoldenFit& fit, Combine combine, std::size_t points) {

@@ -43,8 +43,9 @@ enum class FormulaFailure {
   kAlignmentMore,     // − tokens are waited for longer than β·P_align
   kSlowed,            // − collectives slow the kernels that they run beside
   kReduceMore,  // − more of the gradient exchange is waited for than G/C: of other modules too
+  kDataWait,    // − of kOutside, where the wait for data and host is the larger part
 };
-inline constexpr int kFormulaFailures = 13;
+inline constexpr int kFormulaFailures = 14;
 // In words: "gradient exchange hides behind compute".
 std::string_view FormulaFailureText(FormulaFailure failure);
 
@@ -57,6 +58,7 @@ struct FormulaPoint {
   double step_s = 0;
   double compute_s = 0, slowed_s = 0, exposed_comm_s = 0, dp_reduce_s = 0, bubble_sim_s = 0,
          straggler_s = 0, alignment_wait_s = 0, outside_s = 0;
+  double data_wait_s = 0;  // of outside_s: the host's own work and the wait for its data
 };
 // From the figures of a study's point: by name, 0 where there is none. `modules`: those of all points
 // together, so that their rows can be fitted; a module that a model lacks spends nothing.
@@ -109,7 +111,11 @@ BoundaryOf FindBoundary(const BoundaryGrid& grid, Combine combine, double tolera
 
 // "from 2 to 61 GFLOP per token, 16 to 1,000 GB/s, any alignment ratio"
 std::string BoxText(const BoundaryGrid& grid, const BoundaryBox& box);
-// What a user takes away, of the combine that is inside most often (if equal, with the smaller gaps).
+// Whether the formula with these weights is of any use on the grid: within tolerance at half of the
+// points or more, and no worse than the mean of the steps (R² ≥ 0, where it is known).
+bool Trusted(const BoundaryOf& boundary);
+// What a user takes away, of the combine that is inside most often (if equal, with the smaller gaps):
+// where to trust it, or that it is not to be trusted, and what fails most.
 std::string BoundarySentence(const BoundaryGrid& grid, const std::vector<BoundaryOf>& all,
                              double tolerance);
 const BoundaryOf& BestOf(const std::vector<BoundaryOf>& all);

@@ -14,6 +14,7 @@
 #include "sim/plan/rank_groups.h"
 #include "sim/plan/split.h"
 #include "sim/study/evaluate.h"
+#include "sim/study/phases.h"
 
 namespace aurum {
 namespace {
@@ -75,13 +76,36 @@ void Simulate(const JsonDocument& document, InputCache* cache, Level level, Alte
     a->samples_per_s = static_cast<double>(e.scenario.workload.global_batch_size) / a->step_s;
     a->peak_bytes = e.memory.Heaviest().peak_bytes;
     a->verdict = e.memory.verdict;
+    a->budget = JudgeBudget(e);
     a->time = e.Time();
   } catch (const InputError& error) {
     a->refused = error.diagnostic();
   }
 }
 
-int Rank(const Alternative& a) { return a.refused ? 3 : static_cast<int>(a.verdict); }
+int Rank(const Alternative& a) {
+  constexpr int kNoFit = 4, kNoPlan = 6;
+  if (a.refused) return kNoPlan;
+  const int over = Exceeded(a.budget) ? 1 : 0;
+  if (a.verdict == Fit::kDoesNotFit) return kNoFit + over;
+  return 2 * over + static_cast<int>(a.verdict);
+}
+
+// Why `best`, which fits the memory, is taken before `second`, if there is one.
+std::string Against(const Alternative& best, const Alternative* second) {
+  if (second == nullptr) return "the only one that is a plan";
+  if (second->verdict == Fit::kDoesNotFit) return "the only one that fits the memory";
+  if (Exceeded(second->budget) && !Exceeded(best.budget)) {
+    return "the only one within the budget: " + second->name + " exceeds " +
+           DescribeExceeded(second->budget);
+  }
+  const double saves = 1 - best.step_s / second->step_s;
+  if (saves < -5e-4) return "surely fits; " + second->name + " is faster, and at risk";
+  if (saves < 5e-4) return "as fast as " + second->name;
+  char percent[40];
+  std::snprintf(percent, sizeof percent, "%.1f %%", saves * 100);
+  return std::string(percent) + " less time than " + second->name + " (" + second->why + ")";
+}
 
 std::string Reason(const Decision& decision) {
   std::vector<const Alternative*> valid;
@@ -90,22 +114,20 @@ std::string Reason(const Decision& decision) {
   }
   if (valid.empty()) return "none of the alternatives is a plan";
   const Alternative& best = *valid.front();
-  std::string text = best.name;
-  if (best.verdict == Fit::kDoesNotFit) {
-    text += ": none fits the memory, this one is the fastest";
-  } else if (valid.size() == 1) {
-    text += ": the only one that is a plan";
-  } else if (valid[1]->verdict == Fit::kDoesNotFit) {
-    text += ": the only one that fits the memory";
-  } else {
-    const double saves = 1 - best.step_s / valid[1]->step_s;
-    char percent[40];
-    std::snprintf(percent, sizeof percent, "%.1f %%", saves * 100);
-    text += saves < 5e-4 ? ": as fast as " + valid[1]->name
-                         : ": " + std::string(percent) + " less time than " + valid[1]->name +
-                               " (" + valid[1]->why + ")";
+  // Of several encoders each has a line for the plan as it is: they are one and the same.
+  const Alternative* second = nullptr;
+  for (std::size_t i = 1; i < valid.size() && second == nullptr; ++i) {
+    if (!(best.as_told && valid[i]->as_told)) second = valid[i];
   }
-  return text;
+  std::string text = best.name + ": ";
+  if (best.as_told && second != nullptr) text += "the plan is the best of them, ";
+  if (best.verdict == Fit::kDoesNotFit)
+    return text + "none fits the memory, this one is the fastest";
+  if (Exceeded(best.budget)) {
+    return text + "none is within the budget, this one is the fastest that fits the memory (" +
+           DescribeExceeded(best.budget) + ")";
+  }
+  return text + Against(best, second);
 }
 
 bool HasExperts(const Module& module) {
@@ -145,7 +167,8 @@ Decision Decide(std::string what, std::vector<Alternative> alternatives,
   std::stable_sort(decision.alternatives.begin(), decision.alternatives.end(),
                    [](const Alternative& a, const Alternative& b) {
                      if (Rank(a) != Rank(b)) return Rank(a) < Rank(b);
-                     return !a.refused && a.step_s < b.step_s;
+                     if (a.refused) return false;
+                     return a.step_s != b.step_s ? a.step_s < b.step_s : a.as_told && !b.as_told;
                    });
   for (Alternative& a : decision.alternatives) {
     if (!a.refused && &a != &decision.alternatives.front())
@@ -170,6 +193,10 @@ std::vector<Alternative> SplitAlternatives(const Scenario& s) {
       a.as_told = told.placement == placement && told.tp == tp && (tp == 1 || told.split == split);
       all.push_back(std::move(a));
     };
+    if (told.placement == Placement::kOwnRanks && told.tp == 1) {
+      add("nothing to share, its tp is 1", told.placement, 1, told.split);
+      continue;
+    }
     if (told.placement == Placement::kOwnRanks) {
       add("heads over its tp " + Number(told.tp), told.placement, told.tp, SplitAxis::kHidden);
       add("tokens over its tp " + Number(told.tp), told.placement, told.tp, SplitAxis::kTokens);
@@ -184,6 +211,18 @@ std::vector<Alternative> SplitAlternatives(const Scenario& s) {
     }
     if (tp * s.plan.cp > 1)
       add("images dealt over the replica", Placement::kColocatedDp, 1, SplitAxis::kHidden);
+    const bool listed = std::any_of(all.begin(), all.end(), [&](const Alternative& a) {
+      return a.as_told && a.name.compare(0, module.name.size() + 1, module.name + ":") == 0;
+    });
+    if (listed) continue;
+    Alternative a;
+    a.name = module.name + ": " + PlacementName(told.placement);
+    if (told.tp > 1) {
+      a.name += told.split == SplitAxis::kTokens ? ", tokens over tp " : ", heads over tp ";
+      a.name += Number(told.tp);
+    }
+    a.as_told = true;
+    all.push_back(std::move(a));
   }
   if (all.empty()) {
     ThrowInput(768, "'" + s.model->name + "' has no encoder whose split could be decided",
@@ -222,7 +261,51 @@ std::vector<Alternative> ExpertAlternatives(const Scenario& s) {
         e == s.plan.ep && s.plan.expert_parallel_algorithm == CollectiveAlgorithm::kHierarchical;
     all.push_back(std::move(a));
   }
+  if (std::none_of(all.begin(), all.end(), [](const Alternative& a) { return a.as_told; })) {
+    Alternative a;
+    a.name = "ep " + Number(s.plan.ep) + ", all-to-all by " +
+             CollectiveAlgorithmName(s.plan.expert_parallel_algorithm);
+    a.as_told = true;
+    all.push_back(std::move(a));
+  }
   return all;
+}
+
+Decision DecideSplit(const JsonDocument& document, InputCache* cache,
+                     const DecideOptions& options) {
+  const Scenario s = ReadScenario(document, cache);
+  Decision decision = Decide("split", SplitAlternatives(s), document, cache, options);
+  const std::string& backbone = s.model->Backbone().name;
+  bool beside = false;
+  for (std::size_t i = 0; i + 1 < s.model->modules.size(); ++i) {
+    const Module& module = s.model->modules[i];
+    if (module.kind != ModuleKind::kEncoder || module.Layers() == 0) continue;
+    const bool on_own = s.plan.modules[i].placement == Placement::kOwnRanks;
+    if (!on_own) beside = true;
+    if (on_own && s.plan.modules[i].tp == 1) {
+      decision.reason += "; a larger plan." + module.name + ".tp opens heads and tokens over it";
+    }
+  }
+  if (beside && s.plan.tp == 1) {
+    decision.reason +=
+        "; a larger plan." + backbone + ".tp (here 1) opens heads and tokens over it";
+    if (s.plan.cp == 1) decision.reason += ", and images dealt over the replica";
+  }
+  return decision;
+}
+
+std::optional<Diagnostic> PhasesLeftOut(const JsonDocument& document, const std::string& command) {
+  if (!HasPhases(document)) return std::nullopt;
+  CheckPhases(document);
+  Diagnostic d;
+  d.code = 1771;
+  d.warning = true;
+  d.message = "aurum " + command +
+              " takes this scenario without its phases: one step as the rest of "
+              "it says, and a budget against that step alone";
+  d.where = document.Locate(*document.root.Find("phases"), "/phases");
+  d.help = "a phase's own values by --set for that phase; aurum simulate walks all of them";
+  return d;
 }
 
 Json DecisionJson(const Decision& decision, const std::string& tool_version) {
@@ -250,6 +333,7 @@ Json DecisionJson(const Decision& decision, const std::string& tool_version) {
       entry.Set("alignment_wait_s", a.time.alignment_wait_s);
       entry.Set("peak_gib", a.peak_bytes / kGiB);
       entry.Set("verdict", FitName(a.verdict));
+      if (!a.budget.empty()) entry.Set("budget", BudgetJson(a.budget));
       if (!a.why.empty()) entry.Set("against_the_best", a.why);
     }
     list.Append(std::move(entry));

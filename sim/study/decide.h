@@ -8,6 +8,7 @@
 #include "sim/memory/memory.h"
 #include "sim/plan/scenario.h"
 #include "sim/plan/simulate.h"
+#include "sim/study/budget.h"
 
 namespace aurum {
 
@@ -23,17 +24,20 @@ struct Alternative {
   double samples_per_s = 0;
   double peak_bytes = 0;
   Fit verdict = Fit::kFits;
-  TimeBreakdown time;  // of the busiest class
-  std::string why;     // against the best: where the difference lies
+  std::vector<BudgetLine> budget;  // empty where the scenario has none
+  TimeBreakdown time;              // of the busiest class
+  std::string why;                 // against the best: where the difference lies
   // Of one that is no plan:
   std::optional<Diagnostic> refused;
 };
 
 struct Decision {
   std::string what;
-  // What fits by step time, then what is at risk, then what does not fit, then what is no plan.
+  // What fits by step time, then what is at risk, then both again of what exceeds the scenario's budget,
+  // then what does not fit the memory and so runs on no budget, then what is no plan. Among equals the
+  // plan as it is comes first: it asks for no change.
   std::vector<Alternative> alternatives;
-  std::string reason;  // a sentence about the first two
+  std::string reason;  // a sentence about the first two, or about the plan where it is the best
 };
 
 struct DecideOptions {
@@ -41,7 +45,7 @@ struct DecideOptions {
   int jobs = 0;  // threads; 0 = one a core
 };
 
-// Simulates the alternatives, each the document with its `set` applied, and ranks them. Ties keep
+// Simulates the alternatives, each the document with its `set` applied, and ranks them. Other ties keep
 // their order. The same for any number of threads.
 Decision Decide(std::string what, std::vector<Alternative> alternatives,
                 const JsonDocument& document, InputCache* cache, const DecideOptions& options);
@@ -53,8 +57,16 @@ Decision Decide(std::string what, std::vector<Alternative> alternatives,
 //   experts  expert-parallel sizes: every divisor of the experts or of a stage's GPUs; and, where the
 //            group of one leaves the node, the all-to-all in two levels.
 //   cut      of the pipeline's layers: sim/study/pipeline_cut.h.
+// The plan as it is is always among them, of every encoder for itself: where it is none of the usual ways,
+// by its own name and with nothing to set.
 std::vector<Alternative> SplitAlternatives(const Scenario& scenario);
 std::vector<Alternative> ExpertAlternatives(const Scenario& scenario);
+
+// Decide() with SplitAlternatives(); where a tp of 1 leaves nothing to share, the reason says so.
+Decision DecideSplit(const JsonDocument& document, InputCache* cache, const DecideOptions& options);
+
+// W1771 where the document has `phases`, of which `command` takes none.
+std::optional<Diagnostic> PhasesLeftOut(const JsonDocument& document, const std::string& command);
 
 Json DecisionJson(const Decision& decision, const std::string& tool_version);
 

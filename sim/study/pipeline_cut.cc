@@ -4,6 +4,7 @@
 #include <cassert>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "sim/plan/balanced_cut.h"
@@ -71,10 +72,51 @@ std::vector<int> CutBehind(std::vector<int> items, int layers) {
   return counts;
 }
 
-std::string Shown(const std::vector<int>& counts) {
+// "24 vision + 7 · 9": by position the layers that move, those of encoders with their module's name.
+std::string Shown(const Scenario& s, const Plan& cut) {
   std::string text;
-  for (const int count : counts) text += (text.empty() ? "" : " · ") + std::to_string(count);
+  for (std::size_t p = 0; p < cut.layers_per_stage.size(); ++p) {
+    std::string here;
+    for (std::size_t i = 0; i + 1 < s.model->modules.size(); ++i) {
+      if (!Moves(s, i) || cut.modules[i].layers_per_stage[p] == 0) continue;
+      here += (here.empty() ? "" : " + ") + std::to_string(cut.modules[i].layers_per_stage[p]) +
+              " " + s.model->modules[i].name;
+    }
+    if (cut.layers_per_stage[p] > 0 || here.empty())
+      here += (here.empty() ? "" : " + ") + std::to_string(cut.layers_per_stage[p]);
+    text += (text.empty() ? "" : " · ") + here;
+  }
   return text;
+}
+
+// Where the plan itself cuts, be it told or found by its own balance: layers counted on the stages that
+// are simulated. Absent where some layers are held and never run, so that nothing tells their place.
+std::optional<Plan> OwnCut(const Scenario& s) {
+  Plan plan = s.plan;
+  const auto positions = static_cast<std::size_t>(s.plan.Positions());
+  plan.layers_per_stage.assign(positions, 0);
+  int missing = 0;
+  for (std::size_t i = 0; i < s.model->modules.size(); ++i) {
+    if (!Moves(s, i)) continue;
+    missing += s.model->modules[i].Layers();
+    if (i + 1 < s.model->modules.size()) plan.modules[i].layers_per_stage.assign(positions, 0);
+  }
+  const std::vector<StageUnits> stages = MakeStages(s, ContextOf(s));
+  const auto own = stages.size() - static_cast<std::size_t>(s.plan.pp);  // encoders' come first
+  for (std::size_t stage = own; stage < stages.size(); ++stage) {
+    for (std::size_t c = 0; c < stages[stage].chunks.size(); ++c) {
+      const auto position = static_cast<std::size_t>(
+          PositionOf(s.plan.Pipeline(), static_cast<int>(stage - own), static_cast<int>(c)));
+      for (const Unit& unit : stages[stage].chunks[c].units) {
+        if (unit.layer == nullptr || !Moves(s, unit.module)) continue;
+        const bool backbone = unit.module + 1 == s.model->modules.size();
+        ++(backbone ? plan.layers_per_stage : plan.modules[unit.module].layers_per_stage)[position];
+        --missing;
+      }
+    }
+  }
+  if (missing != 0) return std::nullopt;
+  return plan;
 }
 
 }  // namespace
@@ -226,7 +268,7 @@ Decision DecideCut(const JsonDocument& document, InputCache* cache, const CutOpt
   }
   const auto alternative = [&](const Known& k) {
     Alternative a;
-    a.name = k.name + ": " + Shown(k.counts);
+    a.name = k.name + ": " + Shown(s, Cut(s, k.counts));
     a.set = CutAssignments(s, k.counts);
     return a;
   };
@@ -234,8 +276,9 @@ Decision DecideCut(const JsonDocument& document, InputCache* cache, const CutOpt
   Alternative told;
   told.name = "the plan's own cut";
   told.as_told = true;
+  if (const std::optional<Plan> own = OwnCut(s)) told.name += ": " + Shown(s, *own);
   for (const Known& k : known) list.push_back(alternative(k));
-  list.push_back(told);  // last: among equals, the one that names its layers comes first
+  list.push_back(told);
   DecideOptions decide{options.level, options.jobs};
   Decision decision = Decide("cut", list, document, cache, decide);
 

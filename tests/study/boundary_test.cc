@@ -61,6 +61,11 @@ TEST_CASE("each way to fail has its name") {
   };
   CHECK(fails(longer(&FormulaPoint::outside_s), Combine::kCriticalPath) ==
         FormulaFailure::kOutside);
+  FormulaPoint starved = longer(&FormulaPoint::outside_s);
+  starved.data_wait_s = 0.6;  // of it; the optimizer has the smaller part
+  CHECK(fails(starved, Combine::kCriticalPath) == FormulaFailure::kDataWait);
+  starved.data_wait_s = 0.4;
+  CHECK(fails(starved, Combine::kCriticalPath) == FormulaFailure::kOutside);
   CHECK(fails(longer(&FormulaPoint::exposed_comm_s), Combine::kCriticalPath) ==
         FormulaFailure::kCommExposed);
   CHECK(fails(longer(&FormulaPoint::bubble_sim_s), Combine::kCriticalPath) ==
@@ -114,6 +119,23 @@ TEST_CASE("the region where the formula holds is found, per axis and as a box") 
         std::string::npos);
   CHECK(sentence.find("optimizer and host are not in the formula") != std::string::npos);
 
+  // A fit that is worse than the mean is not to be trusted, wherever it hits.
+  fit.r2 = -13.5;
+  const BoundaryOf worse = FindBoundary(grid, Combine::kCriticalPath, 0.1, fit);
+  CHECK_FALSE(Trusted(worse));
+  const std::string warned = BoundarySentence(grid, {worse}, 0.1);
+  CHECK(warned.find("Do not trust it here") == 0);
+  CHECK(warned.find("; trust it at") == std::string::npos);
+  CHECK(warned.find("R² = -14") != std::string::npos);
+  CHECK(warned.find("at 100 % of the points, optimizer and host are not") != std::string::npos);
+  fit.r2 = 0.9;
+  CHECK(Trusted(FindBoundary(grid, Combine::kCriticalPath, 0.1, fit)));
+
+  // One value of an axis is no range.
+  BoundaryBox one = *b.box;
+  one.first = one.last = {1, 1, 0};
+  CHECK(BoxText(grid, one) == "GFLOP per token 2, GB/s 16, alignment ratio up to 0");
+
   // A point without a result is neither inside nor outside.
   grid.points[23].reset();
   CHECK(FindBoundary(grid, Combine::kCriticalPath, 0.1, fit).points == 23);
@@ -123,6 +145,14 @@ TEST_CASE("the region where the formula holds is found, per axis and as a box") 
   const BoundaryOf none = FindBoundary(grid, Combine::kCriticalPath, 0.1, fit);
   CHECK(none.inside == 0);
   CHECK(!none.box);
+  // Less than half inside: not to be trusted either, for want of data here.
+  for (auto& point : grid.points) {
+    if (point) point->data_wait_s = 2;
+  }
+  const std::string untrusted =
+      BoundarySentence(grid, {FindBoundary(grid, Combine::kCriticalPath, 0.1, fit)}, 0.1);
+  CHECK(untrusted.find("Do not trust it here") == 0);
+  CHECK(untrusted.find("the wait for data and host is not in the formula") != std::string::npos);
 }
 
 TEST_CASE("a grid around a scenario: its terms are the formula's, its gaps have reasons") {

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "tests/plan/space.h"
 #include "tests/support/shared.h"
 
@@ -80,6 +83,107 @@ TEST_CASE(
   const Decision decision = Decide("experts", all, document, &Cache(), {});
   CHECK(Named(decision, "ep 1").step_s > 0);
   CHECK(Named(decision, "ep 16").peak_bytes < Named(decision, "ep 2").peak_bytes);
+}
+
+// The line of the plan as it is.
+const Alternative& Told(const Decision& decision) {
+  for (const Alternative& a : decision.alternatives) {
+    if (a.as_told) return a;
+  }
+  FAIL("the plan is not among the alternatives");
+  return decision.alternatives.front();
+}
+
+TEST_CASE("the plan as it is is one of the alternatives, however it places its encoder") {
+  for (const char* vision :
+       {R"(plan.vision={"placement": "balanced", "tp": 4})",
+        R"(plan.vision={"placement": "in_bubbles"})",
+        R"(plan.vision={"placement": "colocated_dp"})",
+        R"(plan.vision={"placement": "own_ranks", "tp": 2})",
+        R"(plan.vision={"placement": "own_ranks"})", R"(plan.vision={"tp": 2})"}) {
+    CAPTURE(vision);
+    const JsonDocument document = Vit({"plan.backbone.pp=2", "plan.backbone.tp=2", vision});
+    std::optional<double> own;
+    try {
+      own = EvaluateDocument(document).StepSeconds();
+    } catch (const InputError&) {
+      continue;  // not a plan on this cluster
+    }
+    const Decision decision = SplitOf(document);
+    CHECK(Told(decision).step_s == *own);
+    if (decision.alternatives.size() > 1) {
+      const bool best = decision.reason.find("the plan is the best of them") != std::string::npos;
+      CHECK(best == decision.alternatives.front().as_told);
+    }
+    CHECK(decision.alternatives.front().step_s <= *own);
+  }
+  // An all-to-all that is named and none of the two that are tried.
+  const JsonDocument named =
+      Document("qwen3-30b-a3b", "16xa100-hdr",
+               {"plan.backbone.ep=8", "plan.collectives.expert_parallel=pairwise"});
+  const Decision decision =
+      Decide("experts", ExpertAlternatives(ReadScenario(named, &Cache())), named, &Cache(), {});
+  CHECK(Told(decision).step_s == EvaluateDocument(named).StepSeconds());
+  CHECK(Told(decision).set.empty());
+}
+
+TEST_CASE("what exceeds the budget stands behind what is within it, and says what it exceeds") {
+  const Decision free = SplitOf(Vit());
+  CHECK(free.alternatives[0].budget.empty());
+  CHECK(DecisionJson(free, "test").Find("alternatives")->items()[0].Find("budget") == nullptr);
+  // Between the fastest and the slowest by their memory, whichever way round they are.
+  double least = 1e300, most = 0;
+  for (const Alternative& a : free.alternatives) {
+    least = std::min(least, a.peak_bytes);
+    most = std::max(most, a.peak_bytes);
+  }
+  REQUIRE(least < most);
+  const double bound = (least + most) / 2 / (1024.0 * 1024 * 1024);
+  const Decision bounded = SplitOf(Vit({"budget.device_gib=" + std::to_string(bound)}));
+  bool over = false;
+  int exceeding = 0;
+  for (const Alternative& a : bounded.alternatives) {
+    REQUIRE(a.budget.size() == 1);
+    const bool exceeds = a.peak_bytes > bound * 1024 * 1024 * 1024;
+    CHECK(Exceeded(a.budget) == exceeds);
+    CHECK((exceeds || !over));  // none within stands behind one that exceeds
+    over = exceeds;
+    exceeding += exceeds ? 1 : 0;
+  }
+  CHECK(exceeding > 0);
+  CHECK(exceeding < 4);
+  const Decision none = SplitOf(Vit({"budget.step_s=0.000001"}));
+  CHECK(none.reason.find("none is within the budget") != std::string::npos);
+  CHECK(none.reason.find("step_s: ") != std::string::npos);
+  const Decision one = SplitOf(
+      Vit({"budget.step_s=" +
+           std::to_string((free.alternatives[0].step_s + free.alternatives[1].step_s) / 2)}));
+  CHECK(one.reason.find("the only one within the budget: " + free.alternatives[1].name +
+                        " exceeds step_s") != std::string::npos);
+  CHECK(DecisionJson(one, "test").Find("alternatives")->items()[1].Find("budget") != nullptr);
+}
+
+TEST_CASE(
+    "without tensor parallelism there is nothing to share, and the reason says what opens it") {
+  const Decision decision =
+      DecideSplit(Vit({"plan.backbone.tp=1"}), &Cache(), {Level::kAnalytic, 1});
+  CHECK(decision.alternatives.size() == 1);
+  CHECK(decision.alternatives[0].as_told);
+  CHECK(decision.reason.find("a larger plan.backbone.tp (here 1) opens heads and tokens") !=
+        std::string::npos);
+  const Decision shared = DecideSplit(Vit(), &Cache(), {Level::kAnalytic, 1});
+  CHECK(shared.reason.find("a larger") == std::string::npos);
+}
+
+TEST_CASE("phases that a decision leaves out are warned of") {
+  CHECK_FALSE(PhasesLeftOut(Vit(), "decide"));
+  const auto warning = PhasesLeftOut(
+      Vit({R"(phases=[{"name": "text", "steps": 10, "set": {"workload.text_tokens": 256}}])"}),
+      "decide");
+  REQUIRE(warning);
+  CHECK(warning->CodeName() == "W1771");
+  CHECK(warning->where.pointer == "/phases");
+  CHECK(warning->help.find("aurum simulate") != std::string::npos);
 }
 
 TEST_CASE("nothing to decide is said so") {

@@ -132,6 +132,37 @@ TEST_CASE("the search is no slower than any of the rules, and no single move imp
   CHECK(score > 1.05 * balanced);
 }
 
+TEST_CASE("a cut names the layers that are an encoder's, the plan's own too") {
+  CutOptions options;
+  options.most = 5;
+  const Decision found = DecideCut(Tower(), &Cache(), options);
+  const auto named = [](const Decision& decision, const std::string& part) {
+    for (const Alternative& a : decision.alternatives) {
+      if (a.name.find(part) != std::string::npos) return a;
+    }
+    return Alternative{};
+  };
+  CHECK(named(found, "even").name == "even: 8 vision · 8");
+  // Where the plan does not say where it cuts, it is shown where the balance cuts.
+  const Alternative own = named(found, "the plan's own cut");
+  CHECK(own.as_told);
+  CHECK(own.name.find("vision") != std::string::npos);
+  CHECK(named(found, "min-max").step_s == own.step_s);
+  const auto counts = [](const std::string& name) { return name.substr(name.find(": ")); };
+  CHECK(counts(named(found, "min-max").name) == counts(own.name));
+  // Told, and as good as any: it comes first, for there is nothing to change.
+  const Decision told = DecideCut(
+      Tower({"plan.vision.layers_per_stage=[8,0]", "plan.backbone.layers_per_stage=[2,6]"}),
+      &Cache(), options);
+  CHECK(named(told, "the plan's own cut").name == "the plan's own cut: 8 vision + 2 · 6");
+  const Alternative& best = told.alternatives.front();
+  CHECK((best.as_told == (told.reason.find("the plan is the best of them") != std::string::npos)));
+  const Decision split = DecideCut(
+      Tower({"plan.vision.layers_per_stage=[5,3]", "plan.backbone.layers_per_stage=[0,8]"}),
+      &Cache(), options);
+  CHECK(named(split, "the plan's own cut").name == "the plan's own cut: 5 vision · 3 vision + 8");
+}
+
 TEST_CASE("what cannot be cut is said so") {
   const JsonDocument one = Document(kLayers8, "8xa100-hgx");
   CHECK(ThrownBy([&] { DecideCut(one, &Cache(), {}); }).code == 769);
