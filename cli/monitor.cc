@@ -588,7 +588,17 @@ ExitCode MonitorCommand(const Options& options, const MonitorCommandLine& comman
       last_line = Clock::now();
       metrics();
     } else if (!last && !tail.more() && command.log != "-") {
-      std::this_thread::sleep_for(std::chrono::duration<double>(command.poll_s));
+      // In pieces: an interrupt or the end of --idle is not waited for longer than one of them.
+      constexpr double kPiece = 0.2;
+      const auto begin = Clock::now();
+      const auto since = [](Clock::time_point from) {
+        return std::chrono::duration<double>(Clock::now() - from).count();
+      };
+      while (!g_stop && since(begin) < command.poll_s &&
+             !(command.idle_s > 0 && since(last_line) > command.idle_s)) {
+        std::this_thread::sleep_for(
+            std::chrono::duration<double>(std::min(kPiece, command.poll_s)));
+      }
     }
   }
   watch.rotations = tail.rotations();

@@ -107,7 +107,9 @@ StepRecord ReadLine(const Json& line, const std::optional<StepRecord>& before) {
   if (!line.IsObject()) throw NoRecord{"JSON, but no object"};
   StepRecord record;
   if (const Json* step = line.Find("step"); step != nullptr && !step->IsNull()) {
-    if (!step->IsInteger() || step->AsInteger() < 0) throw NoRecord{"step is no whole number"};
+    constexpr std::int64_t kMostSteps = std::int64_t{1} << 53;
+    if (!step->IsInteger() || step->AsInteger() < 0 || step->AsInteger() > kMostSteps)
+      throw NoRecord{"step is no whole number from 0 to 2^53"};
     record.step = step->AsInteger();
   } else {
     record.step = before ? before->step + 1 : 0;
