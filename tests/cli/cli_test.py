@@ -982,8 +982,8 @@ class Monitored(Files):
         state, step, trace = (str(self.folder / name) for name in ("m.prom", "s.prom", "t.json"))
         aurum("monitor", self.log(self.slow_gpu), "--prometheus", state)
         lines = pathlib.Path(state).read_text().splitlines()
-        self.assertIn("aurum_monitor_steps_total 120", lines)
-        self.assertIn('aurum_monitor_alarm_level{signal="slowdown"} 2', lines)
+        self.assertIn("aurum_monitor_steps_total 120.0", lines)
+        self.assertIn('aurum_monitor_alarm_level{signal="slowdown"} 2.0', lines)
         ran = aurum("simulate", SCENARIO, "--json", "--prometheus", step, "--trace", trace)
         self.assertEqual(ran.returncode, 0, ran.stderr)
         seconds = json.loads(ran.stdout)["step_time_s"]

@@ -156,7 +156,7 @@ TEST_CASE("a plain scenario gets the cases that it can have") {
   CHECK(many.cases.size() == 4);
   const Series loader = ReadSeries(ReadJsonFile("scenarios/articles/b18-loader.json"), ".", &cache);
   bool storage = false;
-  for (const SeriesCase& one : loader.cases) storage = storage || one.name == "slow storage";
+  for (const SeriesCase& each : loader.cases) storage = storage || each.name == "slow storage";
   CHECK(storage);
 }
 
