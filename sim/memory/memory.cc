@@ -200,8 +200,7 @@ void FillClass(const Scenario& s, const LastingMemory& lasting, const Moving& mo
 // What nobody said, and what it may add to the peak.
 double Untold(const Scenario& s, const ClassMemory& heaviest, std::vector<std::string>* reasons) {
   double more = 0;
-  if (s.workload.task == Task::kTrain && s.plan.expert_imbalance == 1 &&
-      !s.plan.routing) {
+  if (s.workload.task == Task::kTrain && s.plan.expert_imbalance == 1 && !s.plan.routing) {
     double experts = 0;
     for (const PeakTensor& tensor : heaviest.largest) {
       if (tensor.name.starts_with("experts'")) experts += tensor.bytes;
