@@ -1,43 +1,14 @@
 #include <doctest/doctest.h>
 
-#include <map>
-
-#include "sim/audit/rows.h"
+#include "tests/audit/claims.h"
 
 // Verdicts about the formula, FLOPs per token and alignment turn with the numbers that they rest on.
 namespace aurum {
 namespace {
 
-class Claims {
- public:
-  Claims() : known_(AllComputations()), context_(".") {
-    for (Claim& claim : ReadClaims(ReadJsonFile("scenarios/articles/claims/formula.json"), known_))
-      claims_.emplace(claim.id, claim);
-  }
-  Claim Get(const std::string& id) const { return claims_.at(id); }
-  AuditLine Line(const Claim& claim) { return Audit(claim, known_, &context_); }
-  AuditLine Line(const std::string& id) { return Line(Get(id)); }
-  Verdict With(const std::string& id, const std::string& name, double value) {
-    Claim claim = Get(id);
-    claim.given.at(name) = value;
-    return Line(claim).verdict;
-  }
-  Verdict Claiming(const std::string& id, double claimed) {
-    Claim claim = Get(id);
-    claim.claimed = claimed;
-    return Line(claim).verdict;
-  }
-  AuditContext& context() { return context_; }
-
- private:
-  Computations known_;
-  AuditContext context_;
-  std::map<std::string, Claim> claims_;
-};
-
 TEST_CASE(
     "A1: the formula as it is worded does not meet the step, and F over a bandwidth is no time") {
-  Claims claims;
+  Claims claims("formula");
   CHECK(claims.Line("A1.units").verdict == Verdict::kUndefined);
   const AuditLine max = claims.Line("A1.max"), forward = claims.Line("A1.forward");
   // Forward alone is a third of a training step's work, or less with recomputation.
@@ -47,7 +18,7 @@ TEST_CASE(
 }
 
 TEST_CASE("A6: one plan speeds up all tokens of a sample alike; steps to converge are an input") {
-  Claims claims;
+  Claims claims("formula");
   const AuditLine vision = claims.Line("A6.vision");
   CHECK(vision.recomputed.value > 1000 * vision.claim.claimed);
   CHECK(vision.verdict == Verdict::kRefuted);
@@ -69,7 +40,7 @@ TEST_CASE("A6: one plan speeds up all tokens of a sample alike; steps to converg
 }
 
 TEST_CASE("A7: FLOPs per token from the shapes, and the entropy's arithmetic") {
-  Claims claims;
+  Claims claims("formula");
   // 2 · 6.6 billion weights and attention over 2,048 tokens.
   CHECK(claims.Line("A7.text").recomputed.value == doctest::Approx(13.7e9).epsilon(0.03));
   CHECK(claims.Line("A7.text").verdict == Verdict::kRefuted);
@@ -94,7 +65,7 @@ TEST_CASE("A7: FLOPs per token from the shapes, and the entropy's arithmetic") {
 
 TEST_CASE(
     "A9: definitions differ, a falling gamma parts the gradients, a learnt factor aligns nothing") {
-  Claims claims;
+  Claims claims("formula");
   CHECK(claims.Line("A9.definitions").verdict == Verdict::kRefuted);
   CHECK(claims.Line("A9.gamma").recomputed.value == doctest::Approx(2.91).epsilon(0.01));
   CHECK(claims.Line("A9.gamma").verdict == Verdict::kRefuted);
@@ -111,7 +82,7 @@ TEST_CASE(
 }
 
 TEST_CASE("A11: the article's protocol, three models, within its band or not") {
-  Claims claims;
+  Claims claims("formula");
   CHECK(claims.Line("A11.llava").recomputed.value == doctest::Approx(14.6).epsilon(0.05));
   CHECK(claims.Line("A11.qwen").recomputed.value == doctest::Approx(25.9).epsilon(0.05));
   // 16.8 with logits of every token; generation forms those of the prompt's last one alone, and Fuyu's

@@ -1,72 +1,52 @@
 #include <doctest/doctest.h>
 
-#include "sim/audit/rows.h"
 #include "sim/monitor/fragmentation.h"
+#include "tests/audit/claims.h"
 
 // Verdicts about alarms, traces and root causes turn with the numbers that they rest on.
 namespace aurum {
 namespace {
 
-class Claims {
- public:
-  Claims() : known_(AllComputations()), context_(".") {
-    for (Claim& claim :
-         ReadClaims(ReadJsonFile("scenarios/articles/claims/monitoring.json"), known_))
-      claims_.emplace(claim.id, claim);
-  }
-  Claim Get(const std::string& id) const { return claims_.at(id); }
-  AuditLine Line(const Claim& claim) { return Audit(claim, known_, &context_); }
-  AuditLine Line(const std::string& id) { return Line(Get(id)); }
-  AuditLine With(const std::string& id, const std::string& name, double value) {
-    Claim claim = Get(id);
-    claim.given.at(name) = value;
-    return Line(claim);
-  }
-
- private:
-  Computations known_;
-  AuditContext context_;
-  std::map<std::string, Claim> claims_;
-};
-
 TEST_CASE(
     "the rule of five steps alarms three times in four; a long window keeps what it promises") {
-  Claims claims;
+  Claims claims("monitoring");
   const AuditLine five = claims.Line("A18.suppression");
   CHECK(five.recomputed.value == doctest::Approx(23.5).epsilon(0.05));
   CHECK(five.verdict == Verdict::kRefuted);
-  CHECK(claims.With("A18.suppression", "window", 32).recomputed.value < 1);  // always alarms: worse
-  CHECK(claims.With("A18.suppression", "bound", 0.005).verdict == Verdict::kHolds);
+  CHECK(claims.LineWith("A18.suppression", "window", 32).recomputed.value <
+        1);  // always alarms: worse
+  CHECK(claims.LineWith("A18.suppression", "bound", 0.005).verdict == Verdict::kHolds);
 }
 
 TEST_CASE("the gap between the bands, and what has no correlation") {
-  Claims claims;
+  Claims claims("monitoring");
   CHECK(claims.Line("A18.band_gap").verdict == Verdict::kRefuted);
-  CHECK(claims.With("A18.band_gap", "deviation_percent", 20.1).verdict == Verdict::kHolds);
-  CHECK(claims.With("A18.band_gap", "deviation_percent", 15).recomputed.value == 1);
+  CHECK(claims.LineWith("A18.band_gap", "deviation_percent", 20.1).verdict == Verdict::kHolds);
+  CHECK(claims.LineWith("A18.band_gap", "deviation_percent", 15).recomputed.value == 1);
   CHECK(claims.Line("A18.constant_history").recomputed.value == 0);
   CHECK(claims.Line("A18.constant_history").verdict == Verdict::kRefuted);
-  CHECK(claims.With("A18.constant_history", "mar_noise", 0.01).recomputed.value > 10);
+  CHECK(claims.LineWith("A18.constant_history", "mar_noise", 0.01).recomputed.value > 10);
   CHECK(claims.Line("A18.negative_correlation").verdict == Verdict::kRefuted);
-  CHECK(claims.With("A18.negative_correlation", "correlation", 0).recomputed.value > 60);
+  CHECK(claims.LineWith("A18.negative_correlation", "correlation", 0).recomputed.value > 60);
   CHECK(claims.Line("A18.deviation").verdict == Verdict::kUndefined);
 }
 
 TEST_CASE("false alarms of simulated training") {
-  Claims claims;
-  const AuditLine line = claims.With("A18.false_alarms", "seeds", 5);
+  Claims claims("monitoring");
+  const AuditLine line = claims.LineWith("A18.false_alarms", "seeds", 5);
   CHECK(line.verdict == Verdict::kRefuted);
   CHECK(line.recomputed.value < 45);
 }
 
 TEST_CASE("link errors cost what is exposed of them") {
-  Claims claims;
+  Claims claims("monitoring");
   const double little = claims.Line("A20.link_errors").recomputed.value;
-  const double much = claims.With("A20.link_errors", "retransmission_percent", 80).recomputed.value;
+  const double much =
+      claims.LineWith("A20.link_errors", "retransmission_percent", 80).recomputed.value;
   CHECK(little >= 0);
   CHECK(much > little);
   CHECK(much > 5);
-  CHECK(claims.With("A20.link_errors", "retransmission_percent", 0).recomputed.value == 0);
+  CHECK(claims.LineWith("A20.link_errors", "retransmission_percent", 0).recomputed.value == 0);
 }
 
 TEST_CASE("groups that fit into no node leave GPUs behind") {
@@ -79,13 +59,13 @@ TEST_CASE("groups that fit into no node leave GPUs behind") {
   CHECK(MeasureFragmentation({7, 7, 7}, 4, 2).in_replicas == 8);  // the third group has no partner
   CHECK(MeasureFragmentation({3, 3, 3}, 4, 1).replicas == 0);     // nine GPUs, and no group
   CHECK(MeasureFragmentation({}, 4, 1).StrandedShare() == 0);
-  Claims claims;
-  CHECK(claims.With("A20.utilisation", "free_gpus_per_node", 8).recomputed.value >
+  Claims claims("monitoring");
+  CHECK(claims.LineWith("A20.utilisation", "free_gpus_per_node", 8).recomputed.value >
         claims.Line("A20.utilisation").recomputed.value);
 }
 
 TEST_CASE("one utilisation, two bounds") {
-  Claims claims;
+  Claims claims("monitoring");
   const AuditLine line = claims.Line("A22.utilisation");
   CHECK(line.verdict == Verdict::kHolds);
   Claim same = claims.Get("A22.utilisation");
@@ -96,8 +76,8 @@ TEST_CASE("one utilisation, two bounds") {
 }
 
 TEST_CASE("root causes of plans that the rules have not seen") {
-  Claims claims;
-  const AuditLine line = claims.With("B20.root_cause", "faults_of_each_cause", 3);
+  Claims claims("monitoring");
+  const AuditLine line = claims.LineWith("B20.root_cause", "faults_of_each_cause", 3);
   CHECK(line.recomputed.value > 80);
   CHECK(line.verdict == Verdict::kUndefined);
 }

@@ -1,34 +1,13 @@
 #include <doctest/doctest.h>
 
-#include "sim/audit/rows.h"
+#include "tests/audit/claims.h"
 
 // Verdicts about plans, gradients, phases and pools turn with the numbers that they rest on.
 namespace aurum {
 namespace {
 
-class Claims {
- public:
-  Claims() : known_(AllComputations()), context_(".") {
-    for (Claim& claim : ReadClaims(ReadJsonFile("scenarios/articles/claims/parallel.json"), known_))
-      claims_.emplace(claim.id, claim);
-  }
-  Claim Get(const std::string& id) const { return claims_.at(id); }
-  AuditLine Line(const Claim& claim) { return Audit(claim, known_, &context_); }
-  AuditLine Line(const std::string& id) { return Line(Get(id)); }
-  Verdict With(const std::string& id, const std::string& name, double value) {
-    Claim claim = Get(id);
-    claim.given.at(name) = value;
-    return Line(claim).verdict;
-  }
-
- private:
-  Computations known_;
-  AuditContext context_;
-  std::map<std::string, Claim> claims_;
-};
-
 TEST_CASE("the accumulation table's arithmetic") {
-  Claims claims;
+  Claims claims("parallel");
   CHECK(claims.Line("B17.table").recomputed.value == doctest::Approx(34.68).epsilon(1e-3));
   CHECK(claims.Line("B17.table").verdict == Verdict::kRefuted);
   CHECK(claims.With("B17.table", "after", 57.7) == Verdict::kHolds);
@@ -49,7 +28,7 @@ TEST_CASE("the accumulation table's arithmetic") {
 }
 
 TEST_CASE("sparse gradients among more ranks save less") {
-  Claims claims;
+  Claims claims("parallel");
   CHECK(claims.Line("A4.bytes").verdict == Verdict::kRefuted);
   CHECK(claims.With("A4.bytes", "keep", 0.0002) == Verdict::kHolds);
   Claim two = claims.Get("A4.bytes");
@@ -61,7 +40,7 @@ TEST_CASE("sparse gradients among more ranks save less") {
 }
 
 TEST_CASE("a full covariance fits no device, and the sign of a drop cannot be read") {
-  Claims claims;
+  Claims claims("parallel");
   CHECK(claims.Line("A14.covariance").verdict == Verdict::kRefuted);
   CHECK(claims.Line("A14.sign").verdict == Verdict::kUndefined);
   CHECK(claims.With("A14.sign", "drop_many", 0.1) == Verdict::kInput);
@@ -69,21 +48,21 @@ TEST_CASE("a full covariance fits no device, and the sign of a drop cannot be re
 }
 
 TEST_CASE("GPUs that a plan leaves over depend on its parts") {
-  Claims claims;
+  Claims claims("parallel");
   CHECK(claims.Line("A5.gpus").recomputed.value == 5);
   CHECK(claims.Line("A5.gpus").verdict == Verdict::kUndefined);
   CHECK(claims.With("A5.gpus", "text_gpus", 8) == Verdict::kHolds);
 }
 
 TEST_CASE("a kernel's gain is not the step's") {
-  Claims claims;
+  Claims claims("parallel");
   CHECK(claims.Line("B19.kernel").recomputed.value == doctest::Approx(57.7).epsilon(1e-3));
   CHECK(claims.With("B19.kernel", "after_us", 134.5) == Verdict::kHolds);
   CHECK(claims.Line("B19.step").verdict == Verdict::kRefuted);
 }
 
 TEST_CASE("a difficulty leaves its range with a clean sound or a deep sentence") {
-  Claims claims;
+  Claims claims("parallel");
   CHECK(claims.Line("B15.difficulty").verdict == Verdict::kRefuted);
   Claim tame = claims.Get("B15.difficulty");
   tame.given["snr_db"] = 0.5;

@@ -1,47 +1,13 @@
 #include <doctest/doctest.h>
 
-#include <map>
-
-#include "sim/audit/rows.h"
+#include "tests/audit/claims.h"
 
 // Verdicts about budgets, adapters, pruning, precision and memory turn with what they rest on.
 namespace aurum {
 namespace {
 
-class Claims {
- public:
-  Claims() : known_(AllComputations()), context_(".") {
-    for (Claim& claim : ReadClaims(ReadJsonFile("scenarios/articles/claims/recipe.json"), known_))
-      claims_.emplace(claim.id, claim);
-  }
-  const std::map<std::string, Claim>& all() const { return claims_; }
-  Claim Get(const std::string& id) const { return claims_.at(id); }
-  AuditLine Line(const Claim& claim) { return Audit(claim, known_, &context_); }
-  AuditLine Line(const std::string& id) { return Line(Get(id)); }
-  Verdict With(const std::string& id, const std::string& name, double value) {
-    Claim claim = Get(id);
-    claim.given.at(name) = value;
-    return Line(claim).verdict;
-  }
-  Verdict Claiming(const std::string& id, double claimed) {
-    Claim claim = Get(id);
-    claim.claimed = claimed;
-    return Line(claim).verdict;
-  }
-  Verdict On(const std::string& id, const std::string& scenario) {
-    Claim claim = Get(id);
-    claim.scenario = scenario;
-    return Line(claim).verdict;
-  }
-
- private:
-  Computations known_;
-  AuditContext context_;
-  std::map<std::string, Claim> claims_;
-};
-
 TEST_CASE("every row of recipes has a claim, and each is told with its formula") {
-  Claims claims;
+  Claims claims("recipe");
   for (const char* row :
        {"A19", "B1", "B2", "B3", "B4", "B5", "B7", "B8", "B9", "B10", "B11", "B12", "B13", "B16"}) {
     CAPTURE(row);
@@ -59,7 +25,7 @@ TEST_CASE("every row of recipes has a claim, and each is told with its formula")
 }
 
 TEST_CASE("arithmetic of published tables") {
-  Claims claims;
+  Claims claims("recipe");
   // 76 of 128 M: −40.6 %, and no 85 % of anything.
   CHECK(claims.Line("B8.keep").recomputed.value == doctest::Approx(77.05).epsilon(1e-3));
   CHECK(claims.Line("B8.keep").recomputed.formula.find("−40.62") != std::string::npos);
@@ -76,7 +42,7 @@ TEST_CASE("arithmetic of published tables") {
 }
 
 TEST_CASE("pruning keeps between the square and the share, and masks keep all") {
-  Claims claims;
+  Claims claims("recipe");
   const double both = claims.Line("B8.parameters").recomputed.value;
   CHECK(both > 0.72 * 128);
   CHECK(both < 0.85 * 128);
@@ -93,7 +59,7 @@ TEST_CASE("pruning keeps between the square and the share, and masks keep all") 
 }
 
 TEST_CASE("budgets and times turn with what is allowed and claimed") {
-  Claims claims;
+  Claims claims("recipe");
   CHECK(claims.Line("B1.fewer_than_four").verdict == Verdict::kRefuted);
   CHECK(claims.Claiming("B1.fewer_than_four", 4) == Verdict::kHolds);
   const AuditLine orin = claims.Line("B3.orin");
@@ -108,7 +74,7 @@ TEST_CASE("budgets and times turn with what is allowed and claimed") {
 }
 
 TEST_CASE("what is about accuracy is an input whatever is claimed") {
-  Claims claims;
+  Claims claims("recipe");
   for (const char* id : {"B2.quality", "B7.accuracy", "B13.accuracy"}) {
     CAPTURE(id);
     CHECK(claims.Line(id).verdict == Verdict::kInput);
@@ -117,7 +83,7 @@ TEST_CASE("what is about accuracy is an input whatever is claimed") {
 }
 
 TEST_CASE("kernels, precision and adapters") {
-  Claims claims;
+  Claims claims("recipe");
   CHECK(claims.Line("B5.flash").verdict == Verdict::kHolds);
   CHECK(claims.Line("B5.paged").verdict == Verdict::kRefuted);
   CHECK(claims.Line("B16.fa3").recomputed.value == 383);
