@@ -380,7 +380,8 @@ ExitCode SimulatePhases(const Options& options, const JsonDocument& document, In
   if (options.format == Format::kJson || options.format == Format::kJsonLines) {
     WriteOutput(
         options,
-        PhasesJson(result, kToolVersion).Dump(options.format == Format::kJson ? 2 : -1) + "\n");
+        WithRunId(PhasesJson(result, kToolVersion)).Dump(options.format == Format::kJson ? 2 : -1) +
+            "\n");
   } else {
     Table table({"phase", "steps", "a step", "limit", "entries", "moved", "switch", "in all"},
                 "<>><>>>>");

@@ -46,7 +46,7 @@ PhasesResult RunPhases(const JsonDocument& document, InputCache* cache, Level le
 bool HasPhases(const JsonDocument& document);
 // The form of the phases alone, without the scenarios that they make: E0771, E01xx.
 void CheckPhases(const JsonDocument& document);
-// The document of `simulate --json` of a scenario with phases (aurum.phases/1).
+// The document of `simulate --json` of a scenario with phases (docs/schema/phases.schema.json).
 Json PhasesJson(const PhasesResult& result, const std::string& tool_version);
 
 }  // namespace aurum
