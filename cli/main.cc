@@ -472,15 +472,6 @@ int Main(int argc, char** argv) {
     return static_cast<int>(ExitCode::kUsage);
   }
 
-  // CLI11's range check lets NaN pass.
-  if (std::isnan(options.weights.alpha) || std::isnan(options.weights.beta)) {
-    Diagnostic d;
-    d.code = 1;
-    d.message = "--alpha and --beta take numbers";
-    d.help = "alpha from 0 to 1, beta from 0";
-    PrintDiagnostic(options, d);
-    return static_cast<int>(ExitCode::kUsage);
-  }
   const char* no_color = std::getenv("NO_COLOR");
   options.color_errors =
       color == "always" ||

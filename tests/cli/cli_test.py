@@ -134,7 +134,7 @@ class Errors(Files):
         self.check("E0341", 4, "larger micro_batch_size", "simulate", SCENARIO, "--set", "plan.micro_batch_size=1", "--set", "workload.global_batch_size=8000000")
 
     def test_weights_are_numbers(self):
-        self.check("E0001", 2, "alpha from 0 to 1", "formula", SCENARIO, "--alpha", "nan")
+        self.check("E0001", 2, "nan is no number from 0 to 1", "formula", SCENARIO, "--alpha", "nan")
 
     def test_fits_and_boundaries_that_cannot_be(self):
         self.check("E0741", 3, "what aurum execute writes", "formula", SCENARIO, "--fit", SCENARIO)

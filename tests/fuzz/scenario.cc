@@ -11,8 +11,12 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     aurum::ReadAxes(document);
     const aurum::Scenario scenario = aurum::ReadScenario(document, &cache);
     const aurum::Plan& plan = scenario.plan;
-    aurum::Require(plan.tp * plan.pp * plan.dp == scenario.cluster->GpuCount(),
-                   "tp · pp · dp is the number of GPUs");
+    int replica = plan.tp * plan.cp * plan.pp;
+    for (const aurum::ModulePlan& part : plan.modules) {
+      if (part.placement == aurum::Placement::kOwnRanks) replica += part.tp * part.pp;
+    }
+    aurum::Require(replica * plan.dp == scenario.cluster->GpuCount(),
+                   "(tp · cp · pp and the encoders' own ranks) · dp is the number of GPUs");
     aurum::Require(
         plan.micro_batches * plan.micro_batch_size * plan.dp == scenario.workload.global_batch_size,
         "the micro-batches are the batch");
