@@ -1,6 +1,7 @@
 #include "sim/audit/audit.h"
 
 #include <cmath>
+#include <cstdio>
 #include <utility>
 
 #include "sim/audit/rows.h"
@@ -78,6 +79,14 @@ const Evaluation& AuditInput::Run(const std::vector<std::string>& set) const {
   d.help = "\"scenario\": a file below the data root";
   throw InputError(std::move(d));
 }
+
+std::string Show(double value) {
+  char text[48];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return text;
+}
+
+Verdict HoldsIf(bool holds) { return holds ? Verdict::kHolds : Verdict::kRefuted; }
 
 Verdict Judge(const Claim& claim, const Recomputed& recomputed) {
   if (recomputed.verdict) return *recomputed.verdict;

@@ -4,6 +4,10 @@
 
 namespace aurum {
 
+// What computations write formulas with: four significant digits. And a verdict by sign alone.
+std::string Show(double value);
+Verdict HoldsIf(bool holds);
+
 // How each claim is computed, by what it is about. Every file below adds its own.
 void AddFormulaRows(Computations* to);   // rows_formula.cc: the formula, its terms, FLOPs per token
 void AddParallelRows(Computations* to);  // rows_parallel.cc: plans, gradients, phases, pools

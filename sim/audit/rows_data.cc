@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,15 +12,7 @@
 namespace aurum {
 namespace {
 
-std::string Show(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return text;
-}
-
 double Percent(double share) { return 100 * share; }
-
-Verdict HoldsIf(bool holds) { return holds ? Verdict::kHolds : Verdict::kRefuted; }
 
 // --- A10: top-k gates ---
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <string>
 #include <vector>
@@ -11,15 +10,6 @@
 // The golden formula, its terms, FLOPs per token and alignment: rows A1, A6, A7, A9, A11.
 namespace aurum {
 namespace {
-
-// Four significant digits, as a sentence has them.
-std::string Show(double value) {
-  char text[48];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return text;
-}
-
-Verdict HoldsIf(bool holds) { return holds ? Verdict::kHolds : Verdict::kRefuted; }
 
 Recomputed Plain(double value, std::string formula, std::string remark = "") {
   Recomputed out;

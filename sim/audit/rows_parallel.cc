@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <string>
 
 #include "sim/audit/rows.h"
@@ -12,15 +11,6 @@
 // Plans, gradients, phases and pools: rows A2 to A5, A14, A20, A21, B14, B15, B17, B19.
 namespace aurum {
 namespace {
-
-// "1.23e+04" never: four significant digits, as a sentence has them.
-std::string Show(double value) {
-  char text[48];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return text;
-}
-
-Verdict HoldsIf(bool holds) { return holds ? Verdict::kHolds : Verdict::kRefuted; }
 
 PhasesResult Phases(const AuditInput& in, const std::vector<std::string>& set = {}) {
   return RunPhases(in.context.Document(in.claim.scenario, set), in.context.cache(),

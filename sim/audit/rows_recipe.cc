@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -15,14 +14,6 @@ namespace aurum {
 namespace {
 
 using Set = std::vector<std::string>;
-
-std::string Show(double value) {
-  char text[48];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return text;
-}
-
-Verdict HoldsIf(bool holds) { return holds ? Verdict::kHolds : Verdict::kRefuted; }
 
 // What learning makes of a recipe is no outcome of a simulation of time and memory.
 Recomputed AsInput(const std::string& what) {

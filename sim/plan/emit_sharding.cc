@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "sim/plan/gradient_compression.h"
 #include "sim/plan/host_link.h"
 
 // Data parallelism of one stage: gathers, windows, buckets, and the optimizer at the end.
@@ -91,20 +90,13 @@ void StageEmitter::Consume(const Wave& wave) {
 
 // Choosing what a sparse gradient sends is work of the device, after the gradient is there.
 Wave StageEmitter::Select(const Unit& unit, const UnitCommunication& of, const Wave& after) {
-  const GradientCompression& c = s_.plan.modules[unit.module].compression;
-  double traffic = 0;
-  for (const CommId comm : {of.reduce, of.reduce_experts}) {
-    if (pricer_.Seconds(comm) <= 0) continue;
-    const auto ranks = static_cast<int>(GroupSize(s_.plan, stage_, pricer_.Groups(comm)));
-    const double entries = EntriesOf(c, pricer_.Bytes(comm), ranks, *s_.stack);
-    traffic += SelectionTraffic(c, entries);
-    merge_bytes_ += MergeTraffic(c, entries, ranks);
-  }
+  const SparseTraffic traffic = SparseTrafficOf(s_, pricer_, stage_, unit, of);
+  merge_bytes_ += traffic.merge;
   Cursor nowhere;
   nowhere.pass.micro_batch = -1;
   OpInfo info = Kind(OpKind::kBackward, nowhere);
   info.module = static_cast<std::int16_t>(unit.module);
-  const Wave selected = waves_.AddKernel(stage_, Lane::kMain, info, TrafficWork(traffic));
+  const Wave selected = waves_.AddKernel(stage_, Lane::kMain, info, TrafficWork(traffic.selection));
   if (after.Exists()) waves_.Follow(after, selected);
   return selected;
 }

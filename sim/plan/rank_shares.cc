@@ -119,6 +119,21 @@ double OptimizerSeconds(const Scenario& s, const StageUnits& stage, std::size_t 
   return TrafficSeconds(s, OptimizerKernel(s, stage, number).bytes, profile);
 }
 
+SparseTraffic SparseTrafficOf(const Scenario& s, const PlanPricer& pricer, std::size_t stage,
+                              const Unit& unit, const UnitCommunication& of) {
+  SparseTraffic traffic;
+  const GradientCompression& c = s.plan.modules[unit.module].compression;
+  if (!c.Any()) return traffic;
+  for (const CommId comm : {of.reduce, of.reduce_experts}) {
+    if (pricer.Seconds(comm) <= 0) continue;
+    const auto ranks = static_cast<int>(GroupSize(s.plan, stage, pricer.Groups(comm)));
+    const double entries = EntriesOf(c, pricer.Bytes(comm), ranks, *s.stack);
+    traffic.selection += SelectionTraffic(c, entries);
+    traffic.merge += MergeTraffic(c, entries, ranks);
+  }
+  return traffic;
+}
+
 RankClass MakeRankClass(const Scenario& s, const StageUnits& st, std::size_t number,
                         std::size_t index, const PlanPricer& pricer,
                         const StageCommunication& communication) {
@@ -206,18 +221,12 @@ RankClass MakeRankClass(const Scenario& s, const StageUnits& st, std::size_t num
   for (std::size_t k = 0; k < st.chunks.size(); ++k)
     add(st.chunks[k], communication.chunks[k], plan.schedule == ScheduleKind::kDualPipe ? 0.5 : 1);
   add(st.bubbles, communication.bubbles, 1.0 / plan.pp);
-  double sparse_traffic = 0;  // choosing what gradients send, and adding up what came
+  double sparse_traffic = 0;
   const auto add_sparse = [&](const Chunk& chunk, const ChunkCommunication& said) {
     for (std::size_t i = 0; i < chunk.units.size(); ++i) {
-      const GradientCompression& compression = plan.modules[chunk.units[i].module].compression;
-      if (!compression.Any()) continue;
-      for (const CommId comm : {said.units[i].reduce, said.units[i].reduce_experts}) {
-        if (comm == kNoComm) continue;
-        const auto ranks = static_cast<int>(GroupSize(plan, number, pricer.Groups(comm)));
-        const double entries = EntriesOf(compression, pricer.Bytes(comm), ranks, *s.stack);
-        sparse_traffic +=
-            SelectionTraffic(compression, entries) + MergeTraffic(compression, entries, ranks);
-      }
+      const SparseTraffic traffic =
+          SparseTrafficOf(s, pricer, number, chunk.units[i], said.units[i]);
+      sparse_traffic += traffic.selection + traffic.merge;
     }
   };
   for (std::size_t k = 0; k < st.chunks.size(); ++k)

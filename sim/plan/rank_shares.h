@@ -33,6 +33,12 @@ double OptimizerSeconds(const Scenario& scenario, const StageUnits& stage, std::
                         const Profile& profile);
 // Kernels that read and write so many bytes on that device, s.
 double TrafficSeconds(const Scenario& scenario, double bytes, const Profile& profile);
+// Device memory traffic of a unit's sparse gradients, B: choosing what is sent, adding up what came.
+struct SparseTraffic {
+  double selection = 0, merge = 0;
+};
+SparseTraffic SparseTrafficOf(const Scenario& scenario, const PlanPricer& pricer, std::size_t stage,
+                              const Unit& unit, const UnitCommunication& of);
 // Parameters of one GPU whose optimizer states it keeps, on itself or on its host.
 double OptimizedParameters(const Scenario& scenario, const StageUnits& stage, std::size_t number);
 

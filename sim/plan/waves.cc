@@ -9,9 +9,6 @@
 
 namespace aurum {
 
-namespace {
-
-// Whose streams a lane is made of; nothing: every rank's.
 std::optional<GroupKind> GroupsOf(Lane lane) {
   switch (lane) {
     case Lane::kTp:
@@ -40,8 +37,6 @@ std::optional<GroupKind> GroupsOf(Lane lane) {
       return std::nullopt;
   }
 }
-
-}  // namespace
 
 void Waves::AddStage(std::uint32_t first_class) {
   const std::size_t stage = first_class_.size();

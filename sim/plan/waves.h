@@ -18,6 +18,9 @@ inline constexpr double kMostOps = 1e7;
 // tenth of that, so that sharing has room to delay them.
 inline constexpr double kLongestStep = 864e3;
 
+// Whose streams a lane is made of; nothing: every rank's.
+std::optional<GroupKind> GroupsOf(Lane lane);
+
 // The ops of one moment: one for each class of ranks of a stage, or of its groups of one kind. Ids
 // are consecutive. A collective of many steps has an op before them, `entry`, and one after them,
 // `first`; else both are the same.

@@ -7,24 +7,10 @@
 #include <vector>
 
 #include "sim/collectives/flows.h"
+#include "sim/plan/waves.h"
 
 namespace aurum {
 namespace {
-
-GroupKind GroupsOf(Lane lane) {
-  switch (lane) {
-    case Lane::kTp:
-      return GroupKind::kTp;
-    case Lane::kExpertDp:
-      return GroupKind::kExpertDp;
-    case Lane::kShard:
-      return GroupKind::kShard;
-    case Lane::kReplica:
-      return GroupKind::kReplica;
-    default:
-      return GroupKind::kDp;
-  }
-}
 
 // The same rule as PlanPricer::AskForReductions.
 CollectiveKind KindOf(Sharding sharding, Lane lane, bool sparse) {
@@ -48,7 +34,7 @@ class WireRates {
     constexpr double kProbe = 1 << 20;
     WirePlan wires(*s_.cluster);
     bool first = true;
-    for (const RankGroup& group : GroupsOfStage(s_.plan, stage, GroupsOf(lane))) {
+    for (const RankGroup& group : GroupsOfStage(s_.plan, stage, *GroupsOf(lane))) {
       if (group.size() < 2) continue;
       if (!first) wires.StartGroup();
       first = false;
