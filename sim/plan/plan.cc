@@ -34,6 +34,14 @@ std::string RecomputeName(RecomputeScope recompute) {
   return "";
 }
 
+std::string RankOrderName(const RankOrder& order) {
+  constexpr const char* kNames[] = {"tp", "cp", "dp", "pp"};
+  std::string name;
+  for (const RankDimension dimension : order)
+    name += (name.empty() ? "" : "-") + std::string(kNames[static_cast<int>(dimension)]);
+  return name;
+}
+
 std::string PlacementName(Placement placement) {
   switch (placement) {
     case Placement::kFirstStage:

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -45,6 +46,13 @@ enum class GradientSelection {
   kCovariance,  // the largest after weighing by a diagonal or low-rank covariance of gradients
   kMask,        // the largest, and zeros for the rest: sent like any gradient
 };
+// How ranks are numbered over the GPUs of the cluster, the fastest-changing dimension first: what is
+// early stays within a node.
+enum class RankDimension : std::uint8_t { kTp, kCp, kDp, kPp };
+using RankOrder = std::array<RankDimension, 4>;
+inline constexpr RankOrder kDefaultRankOrder = {RankDimension::kTp, RankDimension::kCp,
+                                                RankDimension::kDp, RankDimension::kPp};
+std::string RankOrderName(const RankOrder& order);  // "tp-cp-dp-pp"
 // Of one module. Kept entries travel as values with their indices, which differ from rank to rank,
 // so that an all-gather takes the place of the all-reduce.
 struct GradientCompression {
@@ -118,6 +126,10 @@ struct Plan {
   // Of the backbone: pp · vpp values, by position in the model (schedule.h, PositionOf).
   std::vector<int> layers_per_stage;
   bool sequence_parallel = false;
+  // Between stages every rank of a tensor-parallel group sends its share and the receivers gather
+  // the whole (Megatron-LM's scatter/gather); with sequence_parallel there is no whole to gather.
+  bool scatter_gather = false;
+  RankOrder rank_order = kDefaultRankOrder;
   Sharding sharding = Sharding::kZero1;
   int shard_group = 1;      // kHsdp: GPUs among which state is sharded
   double bucket_bytes = 0;  // gradients are reduced when so many bytes are ready; 0 = unit by unit

@@ -86,6 +86,7 @@ class Checker {
     Adapters();
     Trains();
     Generates();
+    Placed();
     Costly();
   }
 
@@ -724,6 +725,21 @@ class Checker {
                  "context and expert parallelism, offload and narrow formats are simulated for "
                  "training alone",
                  "tp and dp in bf16 when task = generate");
+    }
+  }
+
+  void Placed() {
+    if (plan_.scatter_gather && (plan_.sequence_parallel || plan_.tp == 1 || plan_.pp == 1)) {
+      Warn(at_.backbone, 1392, "scatter_gather",
+           plan_.sequence_parallel ? "with sequence_parallel every rank sends its share anyway"
+                                   : "scatter_gather does nothing without tp > 1 and pp > 1",
+           "remove it");
+      plan_.scatter_gather = false;
+    }
+    if (plan_.rank_order != kDefaultRankOrder && plan_.encoder_stages > 0) {
+      Infeasible(at_.whole, 393, "rank_order",
+                 "encoders on ranks of their own are numbered before the backbone's",
+                 "remove rank_order, or place the encoder elsewhere");
     }
   }
 

@@ -203,6 +203,7 @@ void ReadBackbone(ObjectReader& reader, Plan* plan) {
   plan->pp = degree("pp", 1);
   plan->vpp = degree("vpp", 1);
   plan->sequence_parallel = reader.BoolOr("sequence_parallel", plan->tp > 1);
+  plan->scatter_gather = reader.BoolOr("scatter_gather", false);
   plan->layers_per_stage = ReadLayers(reader);
   if (auto c = reader.ObjectIf("gradient_compression"))
     plan->modules.back().compression = ReadCompression(*c);
@@ -238,6 +239,19 @@ void ReadFrozen(ObjectReader& reader, const Model& model, Plan* plan) {
   }
 }
 
+// "tp-cp-dp-pp" and the other orders of the four.
+RankOrder ReadRankOrder(ObjectReader& reader) {
+  RankOrder order = kDefaultRankOrder;
+  if (!reader.Has("rank_order")) return order;
+  std::vector<std::string> names;
+  std::vector<RankOrder> orders;
+  do {
+    orders.push_back(order);
+    names.push_back(RankOrderName(order));
+  } while (std::next_permutation(order.begin(), order.end()));
+  return orders[reader.Choice("rank_order", names)];
+}
+
 ScheduleKind ReadSchedule(ObjectReader& reader, const Plan& plan) {
   const std::vector<std::string> names = {"gpipe", "1f1b", "interleaved",
                                           "zb-h1", "zb-v", "dualpipe"};
@@ -263,6 +277,7 @@ Plan ReadPlan(ObjectReader reader, const Model& model, const Cluster& cluster,
   plan.reshard_after_forward = reader.BoolOr("reshard_after_forward", true);
   plan.reduce_every_micro_batch = reader.BoolOr("reduce_every_micro_batch", false);
   plan.modality_barrier = reader.BoolOr("modality_barrier", false);
+  plan.rank_order = ReadRankOrder(reader);
   plan.recompute = ReadRecompute(reader);
   if (auto offload = reader.ObjectIf("offload")) {
     plan.offload.optimizer = offload->NumberOr("optimizer", 0, 0, 1);

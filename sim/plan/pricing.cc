@@ -43,12 +43,12 @@ void PlanPricer::ResolveCommScale() {
   double bandwidth = 0;
   if (replicas || s_.plan.tp > 1) {
     bandwidth =
-        PriceCollective(CollectiveKind::kAllReduce, kProbe, GroupsOfStage(s_.plan, stage, kind),
+        PriceCollective(CollectiveKind::kAllReduce, kProbe, PlacedGroups(s_.plan, stage, kind),
                         *s_.cluster, *s_.profile, options)
             .bus_bandwidth_bytes_per_s;
   } else if (s_.plan.StageCount() > 1) {
     const Asked probe{.transfer = true, .bytes = kProbe, .groups = GroupKind::kForward};
-    bandwidth = kProbe / Cost(probe, GroupsOfStage(s_.plan, 0, GroupKind::kForward)).seconds;
+    bandwidth = kProbe / Cost(probe, PlacedGroups(s_.plan, 0, GroupKind::kForward)).seconds;
   } else {
     return;
   }
@@ -126,7 +126,10 @@ CollectiveCost PlanPricer::Cost(const Asked& asked, const std::vector<RankGroup>
   if (!asked.transfer) {
     return PriceCollective(asked.kind, bytes, groups, *s_.cluster, *s_.profile, OptionsFor(asked));
   }
-  return PriceTransfer(bytes, Pairs(groups), *s_.cluster, *s_.profile, OptionsFor(asked));
+  CollectiveCost cost = PriceTransfer(bytes / TransferShares(asked), Pairs(groups), *s_.cluster,
+                                      *s_.profile, OptionsFor(asked));
+  AddGather(asked, &cost);
+  return cost;
 }
 
 std::vector<CollectiveCost> PlanPricer::Costs(const Asked& asked,
@@ -144,7 +147,31 @@ std::vector<CollectiveCost> PlanPricer::Costs(const Asked& asked,
   if (!asked.transfer) {
     return PriceGroups(asked.kind, bytes, groups, *s_.cluster, *s_.profile, OptionsFor(asked));
   }
-  return PriceTransfers(bytes, Pairs(groups), *s_.cluster, *s_.profile, OptionsFor(asked));
+  std::vector<CollectiveCost> costs =
+      PriceTransfers(bytes / TransferShares(asked), Pairs(groups), *s_.cluster, *s_.profile,
+                     OptionsFor(asked));
+  for (CollectiveCost& cost : costs) AddGather(asked, &cost);
+  return costs;
+}
+
+// Of a transfer between stages: the parts that a tensor-parallel group sends of it, one each.
+int PlanPricer::TransferShares(const Asked& asked) const {
+  const StageLayout here = LayoutOf(s_.plan, asked.stage);
+  return s_.plan.scatter_gather && here.tp == s_.plan.tp ? s_.plan.tp : 1;
+}
+
+// The receivers put the parts together before they go on.
+void PlanPricer::AddGather(const Asked& asked, CollectiveCost* cost) const {
+  if (TransferShares(asked) == 1) return;
+  const auto to = NeighbourOf(s_.plan, asked.stage, asked.groups);
+  CollectiveOptions options = Options(GroupKind::kTp);
+  options.want_pattern = false;
+  const double gather_s =
+      PriceCollective(CollectiveKind::kAllGather, asked.bytes / program_.comm_scale,
+                      PlacedGroups(s_.plan, *to, GroupKind::kTp), *s_.cluster, *s_.profile, options)
+          .seconds;
+  cost->seconds += gather_s;
+  cost->latency_s += gather_s;
 }
 
 std::vector<Communication> PlanPricer::Communications() const {
@@ -196,7 +223,7 @@ bool PlanPricer::PriceAlike() {
   Provenance provenance = program_.provenance;
   for (Asked& asked : asked_) {
     const std::vector<CollectiveCost> costs =
-        Costs(asked, GroupsOfStage(s_.plan, asked.stage, asked.groups));
+        Costs(asked, PlacedGroups(s_.plan, asked.stage, asked.groups));
     for (const CollectiveCost& cost : costs) {
       provenance = Weakest(provenance, cost.provenance);
       if (TimeFromSeconds(cost.seconds) != TimeFromSeconds(costs.front().seconds)) return false;
@@ -266,7 +293,7 @@ void PlanPricer::PriceEachGroup() {
   std::vector<std::vector<CollectiveCost>> costs;  // by communication and group
   costs.reserve(asked_.size());
   for (const Asked& asked : asked_) {
-    const std::vector<RankGroup> groups = GroupsOfStage(s_.plan, asked.stage, asked.groups);
+    const std::vector<RankGroup> groups = PlacedGroups(s_.plan, asked.stage, asked.groups);
     costs.emplace_back();
     if (options_.traffic != Traffic::kNone) {
       costs.back().reserve(groups.size());
@@ -284,7 +311,7 @@ void PlanPricer::PriceEachGroup() {
     for (CommId comm = 0; comm < asked_.size(); ++comm) {
       Asked& asked = asked_[comm];
       asked.first_price = prices_.size();
-      const std::vector<RankGroup> groups = GroupsOfStage(s_.plan, asked.stage, asked.groups);
+      const std::vector<RankGroup> groups = PlacedGroups(s_.plan, asked.stage, asked.groups);
       for (std::size_t g = 0; g < groups.size(); ++g) {
         CollectiveCost& cost = costs[comm][g];
         Priced priced{cost.seconds, cost.latency_s};
@@ -407,7 +434,7 @@ double PlanPricer::ExpertShare(const Unit& unit, std::size_t stage) const {
   if (!s_.stack->experts_once_per_node || unit.layer == nullptr || s_.plan.ep < 2) return 1;
   const double k = static_cast<double>(unit.layer->mlp.experts_per_token);
   std::set<int> domains;
-  const std::vector<RankGroup> groups = GroupsOfStage(s_.plan, stage, GroupKind::kEp);
+  const std::vector<RankGroup> groups = PlacedGroups(s_.plan, stage, GroupKind::kEp);
   for (const int rank : groups.front()) domains.insert(s_.cluster->NvLinkDomainOf(rank));
   const auto d = static_cast<double>(domains.size());
   if (k <= 1 || d <= 1) return 1;

@@ -116,6 +116,8 @@ class PlanPricer {
   double Pieces(const Asked& asked) const;
   CollectiveCost Cost(const Asked& asked, const std::vector<RankGroup>& groups) const;
   std::vector<CollectiveCost> Costs(const Asked& asked, const std::vector<RankGroup>& groups) const;
+  int TransferShares(const Asked& asked) const;
+  void AddGather(const Asked& asked, CollectiveCost* cost) const;
   Fabric WholeFabric() const;
   bool PriceAlike();
   void PriceEachGroup();

@@ -148,6 +148,35 @@ std::vector<RankGroup> GroupsOfStage(const Plan& plan, std::size_t stage, GroupK
   return groups;
 }
 
+int GpuOf(const Plan& plan, int rank) {
+  if (plan.rank_order == kDefaultRankOrder) return rank;
+  int size[4] = {}, at[4] = {};
+  constexpr auto kIndex = [](RankDimension d) { return static_cast<std::size_t>(d); };
+  size[kIndex(RankDimension::kTp)] = plan.tp;
+  size[kIndex(RankDimension::kCp)] = plan.cp;
+  size[kIndex(RankDimension::kDp)] = plan.dp;
+  size[kIndex(RankDimension::kPp)] = plan.pp;
+  for (const RankDimension d : kDefaultRankOrder) {
+    at[kIndex(d)] = rank % size[kIndex(d)];
+    rank /= size[kIndex(d)];
+  }
+  int gpu = 0, stride = 1;
+  for (const RankDimension d : plan.rank_order) {
+    gpu += at[kIndex(d)] * stride;
+    stride *= size[kIndex(d)];
+  }
+  return gpu;
+}
+
+std::vector<RankGroup> PlacedGroups(const Plan& plan, std::size_t stage, GroupKind kind) {
+  std::vector<RankGroup> groups = GroupsOfStage(plan, stage, kind);
+  if (plan.rank_order == kDefaultRankOrder) return groups;
+  for (RankGroup& group : groups) {
+    for (int& rank : group) rank = GpuOf(plan, rank);
+  }
+  return groups;
+}
+
 double FanOut(const Plan& plan, std::size_t stage, GroupKind direction) {
   const auto neighbour = NeighbourOf(plan, stage, direction);
   if (!neighbour) return 1;

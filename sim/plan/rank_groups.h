@@ -10,8 +10,9 @@
 
 namespace aurum {
 
-// The groups that ranks of a plan form. GPUs count stage by stage, the encoders' own stages first;
-// within a stage tensor parallel first, then context parallel, then data parallel. Experts cut the
+// The groups that ranks of a plan form. Ranks count stage by stage, the encoders' own stages first;
+// within a stage tensor parallel first, then context parallel, then data parallel. GPUs have the same
+// numbers, unless the plan has a rank order of its own: then only PlacedGroups() tells GPUs. Experts cut the
 // same ranks differently: expert-tensor parallel, expert parallel, then replicas of the experts
 // (Megatron-Core's order).
 enum class GroupKind : std::uint8_t {
@@ -51,8 +52,12 @@ std::size_t GroupSize(const Plan& plan, std::size_t stage, GroupKind kind);
 // The group that a rank of the stage is in (of pairs: sends in); `local` counts
 // within the stage.
 std::size_t GroupOf(const Plan& plan, std::size_t stage, GroupKind kind, int local);
-// All groups of one kind of one stage, GPU ids. Of pairs: the sender, then its receivers.
+// All groups of one kind of one stage, ranks. Of pairs: the sender, then its receivers.
 std::vector<RankGroup> GroupsOfStage(const Plan& plan, std::size_t stage, GroupKind kind);
+// The same on the GPUs where plan.rank_order puts the ranks.
+std::vector<RankGroup> PlacedGroups(const Plan& plan, std::size_t stage, GroupKind kind);
+// Where a rank runs.
+int GpuOf(const Plan& plan, int rank);
 // What a sender passes on, as a multiple of what one receiver takes: it may have several, or be one
 // of several that send to the same.
 double FanOut(const Plan& plan, std::size_t stage, GroupKind direction);

@@ -166,6 +166,15 @@ Budget ReadBudget(ObjectReader reader, bool has_target) {
   return budget;
 }
 
+Prices ReadPrices(ObjectReader reader) {
+  Prices prices;
+  prices.currency = reader.String("currency", "USD");
+  prices.gpu_hour = reader.Number("gpu_hour", 0, 1e9);
+  prices.kwh = reader.NumberOr("kwh", 0, 0, 1e9);
+  reader.Finish();
+  return prices;
+}
+
 Target ReadTarget(ObjectReader reader) {
   Target target;
   target.steps = reader.Number("steps", 1e-3, 1e15);
@@ -292,6 +301,7 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
   if (auto variation = reader.ObjectIf("variation")) scenario.variation = ReadVariation(*variation);
   if (auto goodput = reader.ObjectIf("goodput")) scenario.goodput = ReadGoodput(*goodput);
   if (auto target = reader.ObjectIf("target")) scenario.target = ReadTarget(*target);
+  if (auto prices = reader.ObjectIf("prices")) scenario.prices = ReadPrices(*prices);
   if (auto budget = reader.ObjectIf("budget"))
     scenario.budget = ReadBudget(
         *budget, scenario.target.has_value() || reader.value().Find("phases") != nullptr);
@@ -311,6 +321,12 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
   if (reader.Has("plan")) {
     scenario.plan = ReadPlan(reader.Object("plan"), *scenario.model, *scenario.cluster,
                              *scenario.profile, scenario.workload, &scenario.warnings);
+    if (scenario.plan.rank_order != kDefaultRankOrder &&
+        (!scenario.faults.gpu_slowdown.empty() || !scenario.pools.empty())) {
+      reader.Object("plan").Fail(
+          393, "rank_order", "faults and pools name GPUs, and a rank order moves the ranks among them",
+          "remove rank_order, or the faults and pools", "", ExitCode::kInfeasible);
+    }
     scenario.stack = StackOfPlan(scenario, reader.Object("plan"));
     const Adapter& adapter = scenario.plan.adapter;
     if (adapter.kind == AdapterKind::kPrompt)

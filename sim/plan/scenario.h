@@ -53,6 +53,13 @@ struct Budget {
   std::optional<double> device_gib, hours, energy_kwh, step_s;
 };
 
+// What a device and its energy cost, in a currency of the reader's.
+struct Prices {
+  std::string currency;  // "USD"
+  double gpu_hour = 0;   // of one device
+  double kwh = 0;
+};
+
 // All inputs of one simulation, read and checked.
 struct Scenario {
   std::string name, question;
@@ -69,6 +76,7 @@ struct Scenario {
   std::vector<Pool> pools;
   std::optional<Target> target;
   std::optional<Budget> budget;
+  std::optional<Prices> prices;
   double data_stall_s = 0;  // the step waits so long for its data (sim/study/loader_stall.h)
   SampleLoad sample;
   // Of an uneven workload: the steps that were drawn, and the one that is lowered; none of either

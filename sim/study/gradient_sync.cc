@@ -34,7 +34,7 @@ class WireRates {
     constexpr double kProbe = 1 << 20;
     WirePlan wires(*s_.cluster);
     bool first = true;
-    for (const RankGroup& group : GroupsOfStage(s_.plan, stage, *GroupsOf(lane))) {
+    for (const RankGroup& group : PlacedGroups(s_.plan, stage, *GroupsOf(lane))) {
       if (group.size() < 2) continue;
       if (!first) wires.StartGroup();
       first = false;
