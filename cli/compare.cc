@@ -106,12 +106,12 @@ std::string CommunicationTable(const Comparison& c, Format format) {
     const auto bytes = [](const CommunicationPart& part) {
       return part.operations == 0 ? std::string("-") : ShowBytes(part.bytes);
     };
-    const auto time = [](const CommunicationPart& part, Time time) {
+    const auto show = [](const CommunicationPart& part, Time time) {
       return part.operations == 0 ? std::string("-") : ShowSeconds(Seconds(time));
     };
     table.Row({std::string(StepCategoryName(change.category)), bytes(change.a), bytes(change.b),
-               time(change.a, change.a.busy), time(change.b, change.b.busy),
-               time(change.a, change.a.exposed), time(change.b, change.b.exposed)});
+               show(change.a, change.a.busy), show(change.b, change.b.busy),
+               show(change.a, change.a.exposed), show(change.b, change.b.exposed)});
   }
   return table.As(format);
 }
@@ -343,12 +343,12 @@ class Sides {
     const auto is = [&](std::size_t i, GivenKind kind) { return kinds[i] == kind; };
     if (given.size() == 1) {
       if (is(0, GivenKind::kCluster) && !line_.scenario.empty())
-        return {Scenario(line_.scenario, "", line_.set_a),
-                Scenario(line_.scenario, given[0], line_.set_b)};
+        return {Simulated(line_.scenario, "", line_.set_a),
+                Simulated(line_.scenario, given[0], line_.set_b)};
       if (line_.set_b.empty() || !is(0, GivenKind::kScenario))
         Usage("there is nothing to compare '" + given[0] + "' with",
               "a second file, or a scenario and --set-b path=value");
-      return {Scenario(given[0], "", line_.set_a), Scenario(given[0], "", line_.set_b)};
+      return {Simulated(given[0], "", line_.set_a), Simulated(given[0], "", line_.set_b)};
     }
     const bool clusters = is(0, GivenKind::kCluster) && is(1, GivenKind::kCluster);
     if (clusters && line_.scenario.empty())
@@ -366,11 +366,11 @@ class Sides {
                 "compare its scenario");
         sides.push_back(SideOfResult(given[i], ReadJsonFile(given[i]), cache_));
       } else if (is(i, GivenKind::kScenario)) {
-        sides.push_back(Scenario(given[i], "", set));
+        sides.push_back(Simulated(given[i], "", set));
       } else if (clusters) {
-        sides.push_back(Scenario(line_.scenario, given[i], set));
+        sides.push_back(Simulated(line_.scenario, given[i], set));
       } else if (is(1 - i, GivenKind::kScenario)) {
-        sides.push_back(Scenario(given[1 - i], given[i], set));
+        sides.push_back(Simulated(given[1 - i], given[i], set));
       } else {
         Usage("'" + given[i] + "' and '" + given[1 - i] + "' cannot be compared with each other",
               "two of scenarios, results and clusters, or two databases");
@@ -380,7 +380,7 @@ class Sides {
   }
 
  private:
-  Side Scenario(const std::string& file, const std::string& cluster,
+  Side Simulated(const std::string& file, const std::string& cluster,
                 const std::vector<std::string>& set) const {
     JsonDocument document = OpenScenario(options_, file);
     std::string name = file;
