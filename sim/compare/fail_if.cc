@@ -64,7 +64,7 @@ Condition ParseCondition(std::string_view text) {
   const auto read =
       std::from_chars(digits.data(), digits.data() + digits.size(), condition.limit);
   if (read.ec != std::errc() || read.ptr != digits.data() + digits.size() ||
-      !std::isfinite(condition.limit) || (sign && digits.size() > 1 && digits[1] == '-')) {
+      !std::isfinite(condition.limit) || (limit.front() == '+' && digits.front() == '-')) {
     Malformed(text, "'" + std::string(limit) + "' is no number");
   }
   condition.of = percent ? Condition::Of::kRelativeChange

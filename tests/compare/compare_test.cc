@@ -255,7 +255,7 @@ TEST_CASE("the document is the same for the same inputs, and closes") {
 TEST_CASE("the flow level is compared, too") {
   const JsonDocument a = Shipped("loop-tp");
   const Comparison c =
-      CompareDocuments(a, Changed(a, {"plan.micro_batch_size=2"}), {}, Level::kFlow);
+      CompareDocuments(a, Changed(a, {"plan.micro_batch_size=4"}), {}, Level::kFlow);
   std::int64_t sum = 0;
   for (const PartChange& part : c.parts) sum += part.ChangePs();
   CHECK(sum == c.parts_b.step.ps - c.parts_a.step.ps);

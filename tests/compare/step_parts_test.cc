@@ -85,7 +85,7 @@ TEST_CASE("communication: what a GPU exchanges by Megatron's and ZeRO's own coun
     CHECK(bytes(once, StepCategory::kTp) == 0);
   }
   SUBCASE("what is exposed is no more than what is busy where one collective runs at a time") {
-    const StepParts parts = PartsOf(EvaluateDocument(Shipped("gpt-3-175b-64xa100")));
+    const StepParts parts = PartsOf(EvaluateDocument(Shipped("qwen2.5-vl-72b-64xh100")));
     REQUIRE(parts.communication.size() >= 3);
     for (const CommunicationPart& part : parts.communication) {
       CHECK(part.operations > 0);
