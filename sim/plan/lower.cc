@@ -10,10 +10,12 @@
 #include "sim/plan/emit.h"
 #include "sim/plan/fusion.h"
 #include "sim/plan/host_link.h"
+#include "sim/plan/plan_costs.h"
 #include "sim/plan/pools.h"
 #include "sim/plan/pricing.h"
 #include "sim/plan/rank_shares.h"
 #include "sim/plan/schedule.h"
+#include "sim/plan/stage_costs.h"
 #include "sim/plan/units.h"
 #include "sim/plan/waves.h"
 
@@ -55,17 +57,7 @@ class Lowering {
 
   Program Run() {
     assert(!program_.executable || options_.traffic == Traffic::kNone);
-    program_.own_flops_per_token = ForwardFlopsPerToken(s_, context_);
-    if (s_.what_if.flops_per_token)
-      program_.flops_scale = *s_.what_if.flops_per_token / program_.own_flops_per_token;
-    context_.flops_scale = program_.flops_scale;
-    stages_ = MakeStages(s_, context_);
-    for (const Pool& pool : s_.pools) {
-      CostContext context = context_;
-      context.profile = pool.profile.get();
-      pool_stages_.push_back(MakeStages(s_, context, &context_));
-      program_.provenance = Weakest(program_.provenance, pool.profile->provenance);
-    }
+    MakeUnits();
     if (s_.step != nullptr) {
       if (options_.traffic != Traffic::kNone) {
         ThrowInput(387, "samples that differ are simulated at the analytic level alone",
@@ -115,7 +107,40 @@ class Lowering {
     return std::move(program_);
   }
 
+  PlanCosts Costs(bool communication) {
+    MakeUnits();
+    pricer_.emplace(s_, options_, &program_);
+    for (std::size_t stage = 0; stage < stages_.size(); ++stage) AskForCommunication(stage);
+    communication ? pricer_->Settle() : pricer_->SettleUnpriced();
+    PlanCosts costs;
+    costs.encoder_stages = s_.plan.encoder_stages;
+    costs.pipeline = pipeline_;
+    costs.begin_s = s_.stack->step_overhead_s + s_.data_stall_s;
+    costs.host_bandwidth = s_.plan.offload.Any() && Training() ? HostBandwidth() : 0;
+    costs.exact_loads = s_.step == nullptr;
+    for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
+      costs.stages.push_back(CostsOfStage(s_, *pricer_, stages_[stage], communication_[stage],
+                                          stage, costs.host_bandwidth));
+    }
+    return costs;
+  }
+
  private:
+  // What every chunk runs, by stage and kind of device.
+  void MakeUnits() {
+    program_.own_flops_per_token = ForwardFlopsPerToken(s_, context_);
+    if (s_.what_if.flops_per_token)
+      program_.flops_scale = *s_.what_if.flops_per_token / program_.own_flops_per_token;
+    context_.flops_scale = program_.flops_scale;
+    stages_ = MakeStages(s_, context_);
+    for (const Pool& pool : s_.pools) {
+      CostContext context = context_;
+      context.profile = pool.profile.get();
+      pool_stages_.push_back(MakeStages(s_, context, &context_));
+      program_.provenance = Weakest(program_.provenance, pool.profile->provenance);
+    }
+  }
+
   bool Training() const { return s_.workload.task == Task::kTrain; }
   std::size_t First() const { return static_cast<std::size_t>(s_.plan.encoder_stages); }
   bool Own(std::size_t stage) const { return stage < First(); }
@@ -510,6 +535,11 @@ std::uint32_t Program::ClassOf(int gpu) const {
   std::uint32_t c = 0;
   while (gpu >= classes[c].first_gpu + classes[c].count) ++c;
   return c;
+}
+
+PlanCosts CostPlan(const Scenario& scenario, bool communication) {
+  const LowerOptions options;
+  return Lowering(scenario, options).Costs(communication);
 }
 
 Program Lower(const Scenario& scenario, const LowerOptions& options) {
