@@ -98,6 +98,18 @@ ExitCode AuditCommand(const Options& options, std::vector<std::string> rows);
 // where none of them is a plan. `score`: of cuts, what no simulation knows.
 ExitCode DecideCommand(const Options& options, const std::string& what, const std::string& scenario,
                        const CutScoreInputs& score);
+// The best plans of a space around the scenario.
+struct SearchCommandLine {
+  std::string objective = "throughput";
+  int top = 10;
+  bool pareto = false, at_risk = false;
+  std::string space;              // "auto", "calculon"; "": the scenario's own, or auto
+  std::vector<std::string> vary;  // path=a,b,c
+  std::vector<std::string> keep;  // names of dimensions
+};
+// Exit code 4 where no plan fits.
+ExitCode SearchCommand(const Options& options, const std::string& scenario,
+                       const SearchCommandLine& command);
 ExitCode ListCommand(const Options& options, const std::string& what);
 ExitCode VersionCommand(const Options& options);
 

@@ -271,6 +271,39 @@ int Main(int argc, char** argv) {
   common(sweep);
   scenario_options(sweep);
 
+  CLI::App* search = app.add_subcommand(
+      "search", "the best plans for a model on a cluster; every other one with its reason");
+  SearchCommandLine search_line;
+  search->add_option("scenario", scenario, "scenario file")->required();
+  search->add_option("--objective", search_line.objective,
+                     "throughput (default), time to the target, cost or energy")
+      ->check(CLI::IsMember({"throughput", "time", "cost", "energy"}));
+  search->add_option("--top", search_line.top, "so many plans (default: 10)")
+      ->check(CLI::Range(1, 10000));
+  search->add_flag("--pareto", search_line.pareto,
+                   "the exact front of time, memory, GPUs, cost and energy: nothing is bounded out "
+                   "that may be on it");
+  search->add_flag("--at-risk", search_line.at_risk,
+                   "also plans of which nobody can tell whether they fit");
+  search->add_option("--space", search_line.space,
+                     "auto, or calculon: every execution of its search (default: the scenario's)")
+      ->check(CLI::IsMember({"auto", "calculon"}));
+  search
+      ->add_option("--vary", search_line.vary,
+                   "path=a,b,c: these choices for a path of the scenario; repeatable")
+      ->allow_extra_args(false);
+  search
+      ->add_option("--keep", search_line.keep,
+                   "a dimension that stays as the plan has it; repeatable")
+      ->allow_extra_args(false);
+  search->add_option("-j,--jobs", options.jobs, "threads (default: one per core)")
+      ->check(CLI::Range(0, 4096));
+  search->add_flag("--dry-run", options.dry_run, "show the space only");
+  search->add_flag("-v,--verbose", options.verbose, "every reason, each with a plan that shows it");
+  search->add_flag("--no-progress", no_progress, "no progress line");
+  common(search);
+  scenario_options(search);
+
   CLI::App* report = app.add_subcommand(
       "report", "a report of results, a sweep or a scenario: .html, .md or .csv");
   report->add_option("inputs", inputs, "RUN.db, RESULT.json or SCENARIO.json; several are joined")
@@ -565,6 +598,8 @@ int Main(int argc, char** argv) {
       code = CalibrateCommand(options, calibrate_line);
     } else if (sweep->parsed()) {
       code = SweepCommand(options, scenario, vary);
+    } else if (search->parsed()) {
+      code = SearchCommand(options, scenario, search_line);
     } else if (report->parsed()) {
       code = ReportCommand(options, inputs);
     } else if (formula->parsed()) {

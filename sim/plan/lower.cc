@@ -309,22 +309,24 @@ class Lowering {
     const auto compressed = [&](std::size_t i) {
       return s_.plan.modules[chunk.units[i].module].compression.Any();
     };
+    std::size_t carrier = 0;  // of the bucket's units, the last whose gradients are made
     for (std::size_t i = chunk.units.size(); i-- > 0;) {
       const UnitParameters& p = chunk.units[i].parameters;
       const bool trained = chunk.units[i].trained;
       bucket.dense += (trained ? p.dense : 0) + p.adapters;
       if (AddsUpOverTp(chunk.units[i], stage)) bucket.split += (trained ? p.dense : 0) + p.adapters;
       bucket.experts += trained ? p.experts : 0;
+      if (chunk.units[i].TrainedParameters() > 0) carrier = i;
       const bool full = (bucket.dense + bucket.experts) * s_.stack->gradient_exchange_bytes >=
                         s_.plan.bucket_bytes;
       // A bucket is of one module where modules compress or keep to themselves.
       const bool border = i > 0 && chunk.units[i - 1].module != chunk.units[i].module &&
                           (s_.plan.modality_barrier || compressed(i) || compressed(i - 1));
       if (!full && !whole_units && !border && i > 0) continue;
-      // Of the units left, the first whose backward runs must carry what is collected.
-      if (!chunk.units[i].backward && bucket.dense + bucket.experts == 0) continue;
-      bucket.module = chunk.units[i].module;
-      pricer_->AskForReductions(bucket, stage, &said.units[i]);
+      if (bucket.dense + bucket.experts == 0) continue;
+      // What is frozen makes no gradients, and so none that a reduction could follow.
+      bucket.module = chunk.units[carrier].module;
+      pricer_->AskForReductions(bucket, stage, &said.units[carrier]);
       bucket = {};
     }
     return said;

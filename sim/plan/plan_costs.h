@@ -20,6 +20,7 @@ struct PassCosts {
   double weight_s = 0;           // of the weight gradients
   double forward_in_line_s = 0;  // collectives that kernels wait for
   double backward_in_line_s = 0;
+  double edge_s = 0;  // of those, the most that run before a pass's first kernel and after its last
   double kept_bytes = 0;  // on the device from forward to backward
   double host_bytes = 0;  // to host memory in forward, and back again
 };

@@ -18,6 +18,7 @@ class Passes {
     const double collectives = InLine(unit, of);
     pass.forward_s += pieces * unit.Forward().Seconds();
     pass.forward_in_line_s += pieces * collectives;
+    pass.edge_s = std::max(pass.edge_s, Edge(unit, of));
     if (unit.backward) {
       const KernelCost input =
           unit.first.input_gradient + unit.shared.input_gradient + unit.second.input_gradient;
@@ -67,6 +68,12 @@ class Passes {
     if (unit.has_second && !s_.plan.overlap.expert_parallel)
       seconds += pricer_.Seconds(of.dispatch) + pricer_.Seconds(of.combine);
     return seconds;
+  }
+
+  double Edge(const Unit& unit, const UnitCommunication& of) const {
+    return std::min(InLine(unit, of), pricer_.Seconds(of.tp_before) + pricer_.Seconds(of.tp_after) +
+                                          pricer_.Seconds(of.dispatch) +
+                                          pricer_.Seconds(of.combine));
   }
 
   void AddMemory(const Unit& unit, PassCosts* pass) const {
