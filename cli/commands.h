@@ -110,6 +110,17 @@ struct SearchCommandLine {
 // Exit code 4 where no plan fits.
 ExitCode SearchCommand(const Options& options, const std::string& scenario,
                        const SearchCommandLine& command);
+// What differs between two steps or two sweeps, where, and why.
+struct CompareCommandLine {
+  std::vector<std::string> given;         // one or two: scenarios, results, clusters, databases
+  std::string scenario;                   // of clusters: what is simulated on them
+  std::vector<std::string> set_a, set_b;  // path=value of one side alone
+  std::vector<std::string> fail_if;       // conditions (sim/compare/fail_if.h)
+  std::string by;                         // of databases: the figure that orders points
+  bool no_substitute = false;             // leave out what each input does alone
+};
+// Exit code 5 where a condition fails.
+ExitCode CompareCommand(const Options& options, const CompareCommandLine& command);
 ExitCode ListCommand(const Options& options, const std::string& what);
 ExitCode VersionCommand(const Options& options);
 

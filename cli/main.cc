@@ -482,6 +482,50 @@ int Main(int argc, char** argv) {
   common(decide);
   run_options(decide);
 
+  CompareCommandLine compare_line;
+  CLI::App* compare = app.add_subcommand(
+      "compare", "two steps or two sweeps: what differs, where the seconds are, and why");
+  compare->footer(
+      "What can stand on a side:\n"
+      "  a scenario    simulated now; one alone is compared with itself under --set-b\n"
+      "  a result      of aurum simulate --json, as it was\n"
+      "  a cluster     by name or file: the other side's scenario on it, or --scenario's\n"
+      "  a database    of aurum sweep, with another one: point by point\n"
+      "Exit code 5 where a condition of --fail-if holds, for tests of recipes.");
+  compare
+      ->add_option("given", compare_line.given,
+                   "A and B: scenarios, results, clusters or databases")
+      ->required()
+      ->expected(1, 2);
+  compare->add_option("--scenario", compare_line.scenario,
+                      "what is simulated on the clusters that are compared");
+  compare
+      ->add_option("--set-a", compare_line.set_a, "path=value in A's scenario alone; repeatable")
+      ->allow_extra_args(false);
+  compare
+      ->add_option("--set-b", compare_line.set_b,
+                   "the same of B; without a second file, B is A with it")
+      ->allow_extra_args(false);
+  compare
+      ->add_option("--fail-if", compare_line.fail_if,
+                   "'step_time_s > 5%' (rises by more), 'memory.peak_gib > +2' (by a value), 'mfu "
+                   "< 0.35' (of B alone): exit code 5; repeatable")
+      ->allow_extra_args(false);
+  compare->add_option("--by", compare_line.by,
+                      "of databases: the figure whose largest changes are shown (default: "
+                      "step_time_s)");
+  compare->add_flag("--no-substitute", compare_line.no_substitute,
+                    "leave out what each input does alone and in order");
+  compare->add_flag("-v,--verbose", options.verbose, "small parts of the step, too");
+  common(compare);
+  compare
+      ->add_option("--set", options.set,
+                   "path=value in both scenarios, dotted or JSON pointer; repeatable")
+      ->allow_extra_args(false);
+  compare->add_option("--profile", profile, "use this profile on both sides: a name or a file");
+  compare->add_option("--level", level, "analytic, flow, auto or chunk, as of simulate")
+      ->check(CLI::IsMember({"analytic", "flow", "auto", "chunk"}));
+
   CLI::App* list = app.add_subcommand(
       "list", "names in the catalogue: models, clusters, profiles, stacks; rates by dtype");
   list->add_option("what", what,
@@ -568,12 +612,12 @@ int Main(int argc, char** argv) {
 
   try {
     std::vector<std::string> all_inputs = inputs;
-    for (const auto* more : {&calibrate_line.from, &calibrate_line.scenarios})
+    for (const auto* more : {&calibrate_line.from, &calibrate_line.scenarios, &compare_line.given})
       all_inputs.insert(all_inputs.end(), more->begin(), more->end());
     all_inputs.push_back(calibrate_line.base);
     all_inputs.push_back(calibrate_line.truth);
     for (const std::string& more :
-         {scenario, measured_run, file, loads, cluster, published.records, published.encoders,
+         {scenario, measured_run, file, loads, cluster, compare_line.scenario, published.records, published.encoders,
           expect.measured, execute_line.truth, profile, watch.log, watch.baseline, watch.simulate})
       all_inputs.push_back(more);
     RefuseToReplace(all_inputs, {{"-o", options.output},
@@ -627,6 +671,8 @@ int Main(int argc, char** argv) {
       code = MonitorCommand(options, watch);
     } else if (decide->parsed()) {
       code = DecideCommand(options, what, scenario, score);
+    } else if (compare->parsed()) {
+      code = CompareCommand(options, compare_line);
     } else if (list->parsed()) {
       code = ListCommand(options, what);
     } else {
