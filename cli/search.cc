@@ -118,6 +118,11 @@ std::string Sentence(const SearchReport& report) {
         100 * (best.score / report.at_risk->score - 1), ShowBytes(report.at_risk->peak_bytes),
         ShowBytes(report.at_risk->usable_bytes), report.at_risk->plan, report.at_risk->recipe);
   }
+  if (report.uneven) {
+    text +=
+        "samples differ: plans were sought for their mean, and the best of them simulated with the "
+        "samples as drawn\n";
+  }
   if (report.interrupted)
     text += "interrupted: there may be better plans among those that were not looked at\n";
   text += "set:";

@@ -215,13 +215,16 @@ class Searcher {
   }
 
   SearchReport Run() {
-    const Scenario told = Plain(ReadScenario(base_, cache_));
+    Scenario told = ReadScenario(base_, cache_);
+    report_.uneven = told.steps != nullptr;
+    told = Plain(std::move(told));
     CheckObjective(told);
     degrees_.emplace(report_.space, told);
     Told();
     Enumerate();
     Screen();
     Descend();
+    if (report_.uneven) SimulateAsDrawn();
     Finish();
     return std::move(report_);
   }
@@ -258,12 +261,20 @@ class Searcher {
     return report_.options.stop != nullptr && report_.options.stop->load();
   }
 
-  // One step as it is, without chance.
+  // One step as it is, without chance; of samples that differ, all like their mean.
   static Scenario Plain(Scenario scenario) {
+    scenario = AsDrawn(std::move(scenario));
+    scenario.steps.reset();
+    scenario.step = nullptr;
+    return scenario;
+  }
+  static Scenario AsDrawn(Scenario scenario) {
     scenario.variation.seeds = 0;
     scenario.goodput.reset();
     return scenario;
   }
+  // Where samples differ, some of the best of their mean may not be the best, or not fit.
+  std::size_t Wanted() const { return report_.options.top * (report_.uneven ? 3 : 1); }
 
   void CheckObjective(const Scenario& s) const {
     if (report_.options.objective == Objective::kEnergy && !CostOf(s, 1).energy_known) {
@@ -443,10 +454,10 @@ class Searcher {
         return Dominates(plan.first, entry.criteria);
       });
     }
-    return scores_.size() >= report_.options.top && entry.bound >= *WorstWanted();
+    return scores_.size() >= Wanted() && entry.bound >= *WorstWanted();
   }
   std::multiset<double>::const_iterator WorstWanted() const {
-    return std::next(scores_.begin(), static_cast<std::ptrdiff_t>(report_.options.top) - 1);
+    return std::next(scores_.begin(), static_cast<std::ptrdiff_t>(Wanted()) - 1);
   }
 
   void Drop(const Entry& entry) {
@@ -610,7 +621,7 @@ class Searcher {
   // The scenario's own plan, for comparison.
   void Told() {
     try {
-      Valued valued = Value(Plain(ReadScenario(base_, cache_)));
+      Valued valued = Value(AsDrawn(ReadScenario(base_, cache_)));
       report_.told_refused = valued.reason;
       report_.told_fits = valued.fits && valued.code.empty();
       report_.told = std::move(valued.plan);
@@ -619,10 +630,40 @@ class Searcher {
     }
   }
 
-  void Finish() {
+  void SortValued() {
     std::stable_sort(valued_.begin(), valued_.end(), [](const auto& a, const auto& b) {
       return a.second.score < b.second.score;
     });
+  }
+
+  // The best of the mean sample with the samples that they meet; the others' figures are of another kind.
+  void SimulateAsDrawn() {
+    SortValued();
+    const std::size_t n = std::min(valued_.size(), Wanted());
+    std::vector<Valued> again(n);
+    InParallel(n, jobs_, [&](std::size_t worker, std::size_t i) {
+      JsonDocument& document = documents_[worker];
+      space().Apply(valued_[i].second.at, &document);
+      try {
+        again[i] = Value(AsDrawn(ReadScenario(document, cache_)));
+      } catch (const InputError& error) {
+        again[i].code = error.diagnostic().CodeName();
+        again[i].reason = error.diagnostic().message;
+      }
+    });
+    auto before = std::move(valued_);
+    valued_.clear();
+    for (std::size_t i = 0; i < n; ++i) {
+      FoundPlan& plan = again[i].plan;
+      plan.at = before[i].second.at;
+      plan.bound_s = 0;
+      --counts().valued;
+      Take({0, 0, 0, true, before[i].second.at, 0, {}}, std::move(again[i]));
+    }
+  }
+
+  void Finish() {
+    SortValued();
     for (auto& [criteria, plan] : valued_) {
       plan.on_front = std::none_of(valued_.begin(), valued_.end(), [&](const auto& other) {
         return Dominates(other.first, criteria);

@@ -93,6 +93,8 @@ struct SearchReport {
   std::optional<FoundPlan> at_risk;
   std::uint64_t bounds = 0, simulations = 0;  // that it took
   bool interrupted = false;
+  // Samples differ: plans were sought for their mean, and the best simulated with the samples as drawn.
+  bool uneven = false;
 };
 
 // Searches the space around the scenario of `document`. E0866 an objective without what it needs.

@@ -103,6 +103,7 @@ Json SearchJson(const SearchReport& report, const std::string& tool_version) {
     out.Set("told", std::move(told));
   }
   if (report.at_risk) out.Set("at_risk", PlanJson(report.space, *report.at_risk));
+  if (report.uneven) out.Set("sought_for_mean_sample", true);
   out.Set("interrupted", report.interrupted);
   return out;
 }

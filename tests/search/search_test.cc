@@ -207,6 +207,25 @@ TEST_CASE("a budget's plans, a plan of one's own, an objective that is not known
   CHECK(two.best[0].step_s <= two.told->step_s);
 }
 
+TEST_CASE("samples that differ: sought for their mean, told as drawn") {
+  const Small small = {Shipped("qwen2-vl-7b-samples-8xa100"),
+                       Space({"plan.recompute=none,selective,full", "plan.sharding=zero1,zero2,fsdp",
+                              "plan.micro_batch_size=1,2"})};
+  SearchOptions options;
+  options.top = 2;
+  const SearchReport report = Run(small, options);
+  CHECK(report.uneven);
+  CHECK(report.counts.Accounted() == report.counts.total);
+  REQUIRE(report.best.size() == 2);
+  for (const FoundPlan& plan : report.best) {
+    const Evaluation e = EvaluateDocument(Changed(small.document, plan.set));
+    REQUIRE(e.data);
+    CHECK(plan.step_s == e.data->mean_s);
+    CHECK(plan.verdict == Fit::kFits);
+  }
+  CHECK(report.best[0].step_s <= report.best[1].step_s);
+}
+
 TEST_CASE("a search that is stopped says so") {
   const std::atomic<bool> stop{true};
   SearchOptions options;
