@@ -19,6 +19,7 @@
 
 #include "sim/core/diagnostic.h"
 #include "sim/study/database.h"
+#include "sim/study/store_seal.h"
 
 namespace aurum {
 namespace {
@@ -46,6 +47,7 @@ class ColumnNames {
 };
 
 const char* AxisType(const Axis& axis) {
+  if (axis.range) return axis.range->integer ? " INTEGER" : " REAL";
   const auto all = [&](auto is) { return std::all_of(axis.values.begin(), axis.values.end(), is); };
   if (all([](const Json& v) { return v.IsInteger(); })) return " INTEGER";
   if (all([](const Json& v) { return v.IsNumber(); })) return " REAL";
@@ -57,9 +59,9 @@ const char* FigureType(const FigureColumn& figure) { return figure.text ? " TEXT
 
 std::string ColumnsJson(const StudyInfo& info) {
   Json axes = Json::Array();
-  for (std::size_t i = 0; i < info.axes.size(); ++i) {
+  for (std::size_t i = 0; i < info.design.axes().size(); ++i) {
     Json axis = Json::Object();
-    axis.Set("path", info.axes[i].path);
+    axis.Set("path", info.design.axes()[i].path);
     axis.Set("column", info.axis_columns[i]);
     axes.Append(std::move(axis));
   }
@@ -93,19 +95,24 @@ void SetMeta(const Database& database, const std::string& schema, const std::str
 void MakeTables(Database* database, const std::string& schema, const StudyInfo& info) {
   database->Execute("CREATE TABLE " + schema +
                     ".meta(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID");
-  SetMeta(*database, schema, "schema", std::string(kSweepSchema));
+  const bool grid = info.design.IsGrid();
+  SetMeta(*database, schema, "schema", std::string(grid ? kSweepSchema : kDesignSchema));
   SetMeta(*database, schema, "result_schema", info.result_schema);
   SetMeta(*database, schema, "tool_version", info.tool_version);
   SetMeta(*database, schema, "fingerprint", info.fingerprint);
   SetMeta(*database, schema, "scenario", info.scenario.Dump());
-  SetMeta(*database, schema, "axes", AxesToJson(info.axes).Dump());
+  SetMeta(*database, schema, "axes", info.design.AxesJson().Dump());
+  if (!grid) {
+    SetMeta(*database, schema, "design", info.design.SpecJson().Dump());
+    SetMeta(*database, schema, "drawn", info.design.drawn().Hex());
+  }
   SetMeta(*database, schema, "columns", ColumnsJson(info));
   SetMeta(*database, schema, "points", std::to_string(info.points));
   std::string sql = "CREATE TABLE " + schema +
                     ".points(ordinal INTEGER PRIMARY KEY, id BLOB NOT NULL, status TEXT NOT NULL, "
                     "diagnostic TEXT";
-  for (std::size_t i = 0; i < info.axes.size(); ++i) {
-    sql += ", " + SqlName(info.axis_columns[i]) + AxisType(info.axes[i]);
+  for (std::size_t i = 0; i < info.axis_columns.size(); ++i) {
+    sql += ", " + SqlName(info.axis_columns[i]) + AxisType(info.design.axes()[i]);
   }
   for (const FigureColumn& figure : info.figures)
     sql += ", " + SqlName(figure.column) + FigureType(figure);
@@ -175,10 +182,14 @@ void CheckSameStudy(const std::string& path, const StudyInfo& stored, const Stud
     const std::string where = Difference(&stored.scenario, &wanted.scenario, "");
     fail(where.empty() ? "the keys of its scenario are in another order" : where);
   }
-  const Json stored_axes = AxesToJson(stored.axes);
-  const Json wanted_axes = AxesToJson(wanted.axes);
+  const Json stored_axes = stored.design.AxesJson();
+  const Json wanted_axes = wanted.design.AxesJson();
   if (stored_axes.Dump() != wanted_axes.Dump())
     fail(Difference(&stored_axes, &wanted_axes, "/sweep/axes"));
+  const Json stored_design = stored.design.SpecJson();
+  const Json wanted_design = wanted.design.SpecJson();
+  if (stored_design.Dump() != wanted_design.Dump())
+    fail(Difference(&stored_design, &wanted_design, "/sweep/design"));
   if (stored.tool_version != wanted.tool_version || stored.result_schema != wanted.result_schema) {
     fail("it was computed by Aurum " + stored.tool_version + " (" + stored.result_schema +
          "), this is " + wanted.tool_version + " (" + wanted.result_schema + ")");
@@ -323,9 +334,10 @@ Store Store::Open(const std::string& path, const Study& study) {
   info.tool_version = study.tool_version;
   info.fingerprint = study.fingerprint;
   info.scenario = WithoutSweep(study.scenario.root);
-  info.axes = study.axes;
-  info.points = CheckAxes(study.axes);
-  for (const Axis& axis : study.axes) info.axis_columns.push_back(impl->names.Take(axis.path));
+  info.design = study.design;
+  info.points = study.design.points();
+  for (const Axis& axis : study.design.axes())
+    info.axis_columns.push_back(impl->names.Take(axis.path));
 
   impl->lock = FileLock(path);
   bool empty = false;
@@ -337,7 +349,11 @@ Store Store::Open(const std::string& path, const Study& study) {
     // only a writer can undo, the second look decides.
     try {
       const Database look(path, Database::Mode::kReadOnly);
-      if (HasTables(look)) CheckSameStudy(path, ReadStudyInfo(look), info);
+      if (HasTables(look)) {
+        const StudyInfo there = ReadStudyInfo(look);
+        if (there.complete) CheckSeal(path);
+        CheckSameStudy(path, there, info);
+      }
     } catch (const InputError& error) {
       if (error.diagnostic().code != 725) throw;
     }
@@ -437,7 +453,7 @@ void Store::Insert(const PointRow& row) {
     column_of[i] = at;
   }
   const int first_axis = 5;
-  const int first_figure = first_axis + static_cast<int>(impl.info.axes.size());
+  const int first_figure = first_axis + static_cast<int>(impl.info.axis_columns.size());
   if (widened || impl.count == 0 || impl.committed == impl.count) {
     // Cheap against a transaction, so simply anew for each one.
     std::string sql = "INSERT OR IGNORE INTO points(ordinal, id, status, diagnostic";
@@ -457,12 +473,10 @@ void Store::Insert(const PointRow& row) {
   insert.BindBytes(2, id.data(), id.size());
   insert.Bind(3, PointStatusName(row.status));
   if (!row.diagnostic.empty()) insert.Bind(4, std::string_view(row.diagnostic));
-  const std::vector<std::size_t> indices = PointIndices(impl.info.axes, row.ordinal);
-  std::vector<std::string> room(indices.size());
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    BindJson(&insert, first_axis + static_cast<int>(i), impl.info.axes[i].values[indices[i]],
-             &room[i]);
-  }
+  const std::vector<Json> values = impl.info.design.Values(row.ordinal);
+  std::vector<std::string> room(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    BindJson(&insert, first_axis + static_cast<int>(i), values[i], &room[i]);
   for (std::size_t i = 0; i < row.figures.size(); ++i) {
     const int parameter = first_figure + static_cast<int>(column_of[i]);
     if (const auto* text = std::get_if<std::string>(&row.figures[i].value)) {
@@ -586,6 +600,12 @@ void Store::Finish() {
       throw;
     }
     impl.database.Close();
+    try {
+      SealStore(beside);
+    } catch (const InputError&) {
+      std::filesystem::remove(beside, ignored);
+      throw;
+    }
     SyncFile(beside);
     std::error_code error;
     std::filesystem::rename(beside, impl.path, error);
