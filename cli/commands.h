@@ -7,6 +7,7 @@
 #include "calibrate/import.h"
 #include "cli/options.h"
 #include "real/rank_backend.h"
+#include "sim/study/design.h"
 #include "sim/study/pipeline_cut.h"
 #include "topologies/machine.h"
 
@@ -23,7 +24,7 @@ struct FormulaCommandLine {
 ExitCode FormulaCommand(const Options& options, const std::string& scenario,
                         const FormulaCommandLine& command);
 ExitCode SweepCommand(const Options& options, const std::string& scenario,
-                      const std::vector<std::string>& vary);
+                      const DesignOptions& design);
 ExitCode ReportCommand(const Options& options, const std::vector<std::string>& inputs);
 ExitCode TopologyCommand(const Options& options, const std::string& cluster,
                          const std::vector<int>& path);

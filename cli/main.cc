@@ -158,7 +158,8 @@ int Main(int argc, char** argv) {
   };
 
   std::string scenario, cluster, what, kind, file;
-  std::vector<std::string> vary, inputs;
+  std::vector<std::string> inputs;
+  DesignOptions design;
   std::vector<int> path;
   std::string loads;
   int links_shown = 20;
@@ -261,12 +262,29 @@ int Main(int argc, char** argv) {
       "sweep", "all points of the scenario's axes into a database; an interrupted one goes on");
   sweep->add_option("scenario", scenario, "scenario file")->required();
   sweep
-      ->add_option("--vary", vary,
-                   "path=a,b,c or path=lo:hi:step or path=lo:hi:*factor; repeatable")
+      ->add_option("--vary", design.vary,
+                   "path=a,b,c or path=lo:hi:step or path=lo:hi:*factor; to draw from, "
+                   "path=lo:hi[:log][:int]; repeatable")
+      ->allow_extra_args(false);
+  sweep->add_option("--design", design.kind,
+                    "which points: grid (all combinations), zip (axes walk together), list, random, "
+                    "lhs (Latin hypercube)");
+  sweep->add_option("--points", design.points,
+                    "how many points to draw, or a file of points: .csv, .json or .jsonl");
+  sweep->add_option("--seed", design.seed, "of drawn points (default: 1)")
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 62));
+  sweep
+      ->add_option("--zip", design.zip, "path,path: axes that walk together; repeatable")
+      ->allow_extra_args(false);
+  sweep
+      ->add_option("--cross", design.cross,
+                   "path,path: axes that are not drawn, but crossed with the drawn points")
       ->allow_extra_args(false);
   sweep->add_option("-j,--jobs", options.jobs, "threads (default: one per core)")
       ->check(CLI::Range(0, 4096));
-  sweep->add_flag("--dry-run", options.dry_run, "validate and count the points only");
+  sweep->add_flag("--dry-run", options.dry_run, "validate and count the points only; -v shows the first, "
+                  "--format csv or jsonl all of them");
+  sweep->add_flag("-v,--verbose", options.verbose, "--dry-run: the first points");
   sweep->add_flag("--no-progress", no_progress, "no progress line");
   common(sweep);
   scenario_options(sweep);
@@ -644,6 +662,7 @@ int Main(int argc, char** argv) {
       code = SweepCommand(options, scenario, vary);
     } else if (search->parsed()) {
       code = SearchCommand(options, scenario, search_line);
+      code = SweepCommand(options, scenario, design);
     } else if (report->parsed()) {
       code = ReportCommand(options, inputs);
     } else if (formula->parsed()) {

@@ -20,6 +20,7 @@
 
 #include "sim/core/diagnostic.h"
 #include "sim/study/database.h"
+#include "sim/study/store_seal.h"
 
 namespace aurum {
 namespace {
@@ -47,6 +48,7 @@ class ColumnNames {
 };
 
 const char* AxisType(const Axis& axis) {
+  if (axis.range) return axis.range->integer ? " INTEGER" : " REAL";
   const auto all = [&](auto is) { return std::all_of(axis.values.begin(), axis.values.end(), is); };
   if (all([](const Json& v) { return v.IsInteger(); })) return " INTEGER";
   if (all([](const Json& v) { return v.IsNumber(); })) return " REAL";
@@ -58,9 +60,9 @@ const char* FigureType(const FigureColumn& figure) { return figure.text ? " TEXT
 
 std::string ColumnsJson(const StudyInfo& info) {
   Json axes = Json::Array();
-  for (std::size_t i = 0; i < info.axes.size(); ++i) {
+  for (std::size_t i = 0; i < info.design.axes().size(); ++i) {
     Json axis = Json::Object();
-    axis.Set("path", info.axes[i].path);
+    axis.Set("path", info.design.axes()[i].path);
     axis.Set("column", info.axis_columns[i]);
     axes.Append(std::move(axis));
   }
@@ -104,12 +106,17 @@ void SetMeta(const Database& database, const std::string& schema, const std::str
 void MakeTables(Database* database, const std::string& schema, const StudyInfo& info) {
   database->Execute("CREATE TABLE " + schema +
                     ".meta(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID");
-  SetMeta(*database, schema, "schema", std::string(kSweepSchema));
+  const bool grid = info.design.IsGrid();
+  SetMeta(*database, schema, "schema", std::string(grid ? kSweepSchema : kDesignSchema));
   SetMeta(*database, schema, "result_schema", info.result_schema);
   SetMeta(*database, schema, "tool_version", info.tool_version);
   SetMeta(*database, schema, "fingerprint", info.fingerprint);
   SetMeta(*database, schema, "scenario", info.scenario.Dump());
-  SetMeta(*database, schema, "axes", AxesToJson(info.axes).Dump());
+  SetMeta(*database, schema, "axes", info.design.AxesJson().Dump());
+  if (!grid) {
+    SetMeta(*database, schema, "design", info.design.SpecJson().Dump());
+    SetMeta(*database, schema, "drawn", info.design.drawn().Hex());
+  }
   SetMeta(*database, schema, "columns", ColumnsJson(info));
   SetMeta(*database, schema, "points", std::to_string(info.points));
   SetMeta(*database, schema, "orders", OrdersJson(info.orders));
@@ -117,8 +124,8 @@ void MakeTables(Database* database, const std::string& schema, const StudyInfo& 
   std::string sql = "CREATE TABLE " + schema +
                     ".points(ordinal INTEGER PRIMARY KEY, id BLOB NOT NULL, status TEXT NOT NULL, "
                     "diagnostic TEXT";
-  for (std::size_t i = 0; i < info.axes.size(); ++i) {
-    sql += ", " + SqlName(info.axis_columns[i]) + AxisType(info.axes[i]);
+  for (std::size_t i = 0; i < info.axis_columns.size(); ++i) {
+    sql += ", " + SqlName(info.axis_columns[i]) + AxisType(info.design.axes()[i]);
   }
   for (const FigureColumn& figure : info.figures)
     sql += ", " + SqlName(figure.column) + FigureType(figure);
@@ -193,6 +200,20 @@ void CheckSameStudy(const std::string& path, const StudyInfo& stored, const Stud
                "'" + path + "' is for " + name(stored.shard) + " of this study, not for " +
                    name(wanted.shard),
                "a file for each shard: -o RUN-" + std::to_string(wanted.shard.index) + ".db");
+  const Json stored_axes = stored.design.AxesJson();
+  const Json wanted_axes = wanted.design.AxesJson();
+  if (stored_axes.Dump() != wanted_axes.Dump())
+    fail(Difference(&stored_axes, &wanted_axes, "/sweep/axes"));
+  const Json stored_design = stored.design.SpecJson();
+  const Json wanted_design = wanted.design.SpecJson();
+  if (stored_design.Dump() != wanted_design.Dump())
+    fail(Difference(&stored_design, &wanted_design, "/sweep/design"));
+  if (stored.tool_version != wanted.tool_version || stored.result_schema != wanted.result_schema) {
+    fail("it was computed by Aurum " + stored.tool_version + " (" + stored.result_schema +
+         "), this is " + wanted.tool_version + " (" + wanted.result_schema + ")");
+  }
+  if (stored.fingerprint != wanted.fingerprint) {
+    fail("a model, cluster or profile that the scenario names has changed since");
   }
 }
 
@@ -365,6 +386,10 @@ Store Store::Open(const std::string& path, const Study& study) {
   info.shard = study.shard;
   impl->to_store = ShardPoints(study.shard, info.points);
   for (const Axis& axis : study.axes) info.axis_columns.push_back(impl->names.Take(axis.path));
+  info.design = study.design;
+  info.points = study.design.points();
+  for (const Axis& axis : study.design.axes())
+    info.axis_columns.push_back(impl->names.Take(axis.path));
 
   impl->lock = FileLock(path);
   bool empty = false;
@@ -376,7 +401,11 @@ Store Store::Open(const std::string& path, const Study& study) {
     // only a writer can undo, the second look decides.
     try {
       const Database look(path, Database::Mode::kReadOnly);
-      if (HasTables(look)) CheckSameStudy(path, ReadStudyInfo(look), info);
+      if (HasTables(look)) {
+        const StudyInfo there = ReadStudyInfo(look);
+        if (there.complete) CheckSeal(path);
+        CheckSameStudy(path, there, info);
+      }
     } catch (const InputError& error) {
       if (error.diagnostic().code != 725) throw;
     }
@@ -558,6 +587,17 @@ void Store::Impl::Write(const PointRow& row, const std::vector<std::size_t>& col
   const int first_axis = 5;
   const int first_figure = first_axis + static_cast<int>(info.axes.size());
   if (!insert_ready) PrepareInsert();
+  const int first_figure = first_axis + static_cast<int>(impl.info.axis_columns.size());
+  if (widened || impl.count == 0 || impl.committed == impl.count) {
+    // Cheap against a transaction, so simply anew for each one.
+    std::string sql = "INSERT OR IGNORE INTO points(ordinal, id, status, diagnostic";
+    std::string marks = ") VALUES (?, ?, ?, ?";
+    for (const std::string& column : impl.info.axis_columns)
+      sql += ", " + SqlName(column), marks += ", ?";
+    for (const FigureColumn& column : columns) sql += ", " + SqlName(column.column), marks += ", ?";
+    impl.insert = Statement(impl.database, sql + marks + ")");
+  }
+  Statement& insert = impl.insert;
   insert.Bind(1, static_cast<std::int64_t>(row.ordinal));
   std::array<unsigned char, 16> id = {};
   for (std::size_t i = 0; i < 8; ++i) {
@@ -572,6 +612,10 @@ void Store::Impl::Write(const PointRow& row, const std::vector<std::size_t>& col
   for (std::size_t i = 0; i < indices.size(); ++i) {
     BindJson(&insert, first_axis + static_cast<int>(i), info.axes[i].values[indices[i]], &room[i]);
   }
+  const std::vector<Json> values = impl.info.design.Values(row.ordinal);
+  std::vector<std::string> room(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    BindJson(&insert, first_axis + static_cast<int>(i), values[i], &room[i]);
   for (std::size_t i = 0; i < row.figures.size(); ++i) {
     const int parameter = first_figure + static_cast<int>(columns[i]);
     if (const auto* text = std::get_if<std::string>(&row.figures[i].value)) {
@@ -697,6 +741,12 @@ void Store::Finish() {
       throw;
     }
     impl.database.Close();
+    try {
+      SealStore(beside);
+    } catch (const InputError&) {
+      std::filesystem::remove(beside, ignored);
+      throw;
+    }
     SyncFile(beside);
     std::error_code error;
     std::filesystem::rename(beside, impl.path, error);

@@ -11,8 +11,8 @@ namespace aurum {
 
 // What a store is a store of. Two studies are the same if all of this is equal.
 struct Study {
-  JsonDocument scenario;  // its "sweep" section plays no part; the axes do
-  std::vector<Axis> axes;
+  JsonDocument scenario;  // its "sweep" section plays no part; the design does
+  Design design;
   std::string tool_version;
   // Of whatever else the results depend on, for example a hash of the model, cluster and profile
   // files that the scenario names: a store is not continued after one of them has changed.

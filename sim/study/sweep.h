@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/study/axis.h"
+#include "sim/study/design.h"
 #include "sim/study/point.h"
 #include "sim/study/shard.h"
 #include "sim/study/store.h"
@@ -20,8 +20,10 @@ namespace aurum {
 //     others; columns are made as figures first appear in the order of the ordinals, so nothing is
 //     declared up front.
 //   - An InputError is the point's result: "infeasible" if its exit code says so, else "failed".
-//   - Any other exception ends the sweep and comes out of RunSweep, after what is done has been
-//   stored.
+//   - Any other std::exception is a mistake of ours: the point has failed (E0729) and the sweep goes
+//   on.
+//   - std::bad_alloc, and what is no std::exception, ends the sweep and comes out of RunSweep, after
+//   what is done has been stored.
 // It must be a function of the document alone, or results depend on the thread that computed them.
 using PointEvaluator = std::function<std::vector<Figure>(const JsonDocument& point_scenario)>;
 
@@ -63,14 +65,13 @@ struct SweepSummary {
   ExitCode exit_code() const;
 };
 
-// Evaluates every point of the axes that `store` does not hold yet, and stores it; with no store
-// hands it to on_point. The store must be of this scenario and these axes (assert). At the end of a
+// Evaluates every point of the design that `store` does not hold yet, and stores it; with no store
+// hands it to on_point. The store must be of this scenario and this design (assert). At the end of a
 // complete run the store is in its final form and byte for byte the same for any number of jobs and
 // any history of interruptions; after an interrupted one it is closed and can be opened again.
 // Errors: E0106 if an axis' path leads through something that is no object or array of the
-// scenario, those of CheckAxes, and those of Store (a full disk ends the sweep; what was committed
-// stays).
-SweepSummary RunSweep(const JsonDocument& scenario, const std::vector<Axis>& axes,
+// scenario, and those of Store (a full disk ends the sweep; what was committed stays).
+SweepSummary RunSweep(const JsonDocument& scenario, const Design& design,
                       const PointEvaluator& evaluate, const SweepOptions& options, Store* store);
 
 }  // namespace aurum
