@@ -98,6 +98,9 @@ ExitCode AuditCommand(const Options& options, std::vector<std::string> rows);
 // where none of them is a plan. `score`: of cuts, what no simulation knows.
 ExitCode DecideCommand(const Options& options, const std::string& what, const std::string& scenario,
                        const CutScoreInputs& score);
+// Why a step takes what it takes, of the topics in `what` (sim/explain/explain.h; empty: all).
+ExitCode ExplainCommand(const Options& options, const std::string& scenario,
+                        const std::vector<std::string>& what);
 ExitCode ListCommand(const Options& options, const std::string& what);
 ExitCode VersionCommand(const Options& options);
 
