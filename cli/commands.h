@@ -122,6 +122,9 @@ struct CompareCommandLine {
 };
 // Exit code 5 where a condition fails.
 ExitCode CompareCommand(const Options& options, const CompareCommandLine& command);
+// Why a step takes what it takes, of the topics in `what` (sim/explain/explain.h; empty: all).
+ExitCode ExplainCommand(const Options& options, const std::string& scenario,
+                        const std::vector<std::string>& what);
 ExitCode ListCommand(const Options& options, const std::string& what);
 ExitCode VersionCommand(const Options& options);
 

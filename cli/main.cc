@@ -543,6 +543,30 @@ int Main(int argc, char** argv) {
   compare->add_option("--profile", profile, "use this profile on both sides: a name or a file");
   compare->add_option("--level", level, "analytic, flow, auto or chunk, as of simulate")
       ->check(CLI::IsMember({"analytic", "flow", "auto", "chunk"}));
+  std::vector<std::string> topics;
+  CLI::App* explain = app.add_subcommand(
+      "explain", "why a step takes what it takes, what would change that, and what fits");
+  explain->add_option("scenario", scenario, "scenario file")->required();
+  explain
+      ->add_option(
+          "--what", topics,
+          "time, memory, comm, formula, oom or sensitivity; several by commas; all if left "
+          "out")
+      ->delimiter(',');
+  explain->footer(
+      "What is explained:\n"
+      "  time         by module, kind of op and kernel, what binds each; the critical path\n"
+      "  memory       by component, module and tensor, at the peak of the fullest GPU\n"
+      "  comm         by parallel group and collective; whether the topology matters at all\n"
+      "  formula      the golden formula's terms\n"
+      "  oom          which micro-batches fit; where the plan does not, fixes by what they cost\n"
+      "  sensitivity  what 10 % more of each resource buys; where encoders could work instead");
+  explain->add_flag("-v,--verbose", options.verbose,
+                    "every kernel, tensor and part; also where one topic is asked for");
+  explain->add_option("-j,--jobs", options.jobs, "threads (default: one per core)")
+      ->check(CLI::Range(0, 4096));
+  common(explain);
+  scenario_options(explain);
 
   CLI::App* list = app.add_subcommand(
       "list", "names in the catalogue: models, clusters, profiles, stacks; rates by dtype");
@@ -692,6 +716,8 @@ int Main(int argc, char** argv) {
       code = DecideCommand(options, what, scenario, score);
     } else if (compare->parsed()) {
       code = CompareCommand(options, compare_line);
+    } else if (explain->parsed()) {
+      code = ExplainCommand(options, scenario, topics);
     } else if (list->parsed()) {
       code = ListCommand(options, what);
     } else {

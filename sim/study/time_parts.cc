@@ -40,26 +40,6 @@ Time UnionOf(std::vector<std::pair<Time, Time>>* runs) {
   return covered;
 }
 
-// Ops that ranks of the class run or take part in: its own, and those of a group that another class
-// speaks for. Those its kernels wait for, or wait for its kernels.
-std::vector<bool> OwnOps(const Program& program, std::uint32_t rank_class) {
-  const OpGraph& graph = program.graph;
-  std::vector<bool> own(program.info.size());
-  const auto kernel = [&](OpId op) {
-    return program.info[op].lane == Lane::kMain && program.info[op].rank_class == rank_class;
-  };
-  for (OpId op = 0; op < program.info.size(); ++op) {
-    const OpInfo& info = program.info[op];
-    if (info.rank_class == rank_class) own[op] = true;
-    const bool mine = kernel(op);
-    for (const OpId before : graph.predecessors(op)) {
-      if (mine && program.info[before].lane != Lane::kMain) own[before] = true;
-      if (info.lane != Lane::kMain && kernel(before)) own[op] = true;
-    }
-  }
-  return own;
-}
-
 }  // namespace
 
 std::string_view TimeCauseName(TimeCause cause) {
@@ -199,6 +179,25 @@ double SecondsOf(const TimeBreakdown& time, TimeCause cause) {
   return 0;
 }
 
+std::vector<bool> OwnOps(const Program& program, int rank_class) {
+  const auto mine_class = static_cast<std::uint32_t>(rank_class);
+  const OpGraph& graph = program.graph;
+  std::vector<bool> own(program.info.size());
+  const auto kernel = [&](OpId op) {
+    return program.info[op].lane == Lane::kMain && program.info[op].rank_class == mine_class;
+  };
+  for (OpId op = 0; op < program.info.size(); ++op) {
+    const OpInfo& info = program.info[op];
+    if (info.rank_class == mine_class) own[op] = true;
+    const bool mine = kernel(op);
+    for (const OpId before : graph.predecessors(op)) {
+      if (mine && program.info[before].lane != Lane::kMain) own[before] = true;
+      if (info.lane != Lane::kMain && kernel(before)) own[op] = true;
+    }
+  }
+  return own;
+}
+
 std::vector<TimePart> SplitTime(const Program& program, const Schedule& schedule, int rank_class) {
   std::map<Key, Collected> found;
   const auto at = [&](TimeCause cause, const OpInfo& info, bool own) -> Collected& {
@@ -214,7 +213,7 @@ std::vector<TimePart> SplitTime(const Program& program, const Schedule& schedule
     }
     return entry->second;
   };
-  const std::vector<bool> own = OwnOps(program, static_cast<std::uint32_t>(rank_class));
+  const std::vector<bool> own = OwnOps(program, rank_class);
   for (OpId op = 0; op < program.info.size(); ++op) {
     if (!own[op]) continue;
     const OpInfo& info = program.info[op];

@@ -71,6 +71,10 @@ struct TimePart {
 // is no part. O(ops · log of those of one part).
 std::vector<TimePart> SplitTime(const Program& program, const Schedule& schedule, int rank_class);
 
+// By op: whether ranks of the class run it or take part in it. Its own ops, and those of groups that
+// another class speaks for: what its kernels wait for, or wait for its kernels. O(dependencies).
+std::vector<bool> OwnOps(const Program& program, int rank_class);
+
 // Sum of the exposed times. Of all parts of a class: the step.
 Time ExposedOf(const std::vector<TimePart>& parts);
 Time ExposedOf(const std::vector<TimePart>& parts, TimeCause cause);
