@@ -449,6 +449,21 @@ int Main(int argc, char** argv) {
   common(decide);
   run_options(decide);
 
+  std::string framework;
+  CLI::App* emit = app.add_subcommand(
+      "emit", "launch arguments and configuration files that run a scenario's plan");
+  emit->add_option("scenario", scenario, "scenario file")->required();
+  emit->add_option("-f,--framework", framework,
+                   "megatron, deepspeed, torchtitan or accelerate; what it cannot do is refused by "
+                   "its key")
+      ->required()
+      ->check(CLI::IsMember({"megatron", "deepspeed", "torchtitan", "accelerate"}));
+  emit->footer(
+      "-o names a folder: launch.sh and the files that it reads are written there. Without, they "
+      "are\nshown one after another.");
+  common(emit);
+  run_options(emit);
+
   CLI::App* list = app.add_subcommand(
       "list", "names in the catalogue: models, clusters, profiles, stacks; rates by dtype");
   list->add_option("what", what,
@@ -592,6 +607,8 @@ int Main(int argc, char** argv) {
       code = MonitorCommand(options, watch);
     } else if (decide->parsed()) {
       code = DecideCommand(options, what, scenario, score);
+    } else if (emit->parsed()) {
+      code = EmitCommand(options, scenario, framework);
     } else if (list->parsed()) {
       code = ListCommand(options, what);
     } else {
