@@ -104,6 +104,29 @@ ExitCode EmitCommand(const Options& options, const std::string& scenario,
 // The same of a plan that a search found. Files go into `folder`; "": to standard output.
 void WriteLaunch(const Options& options, const Scenario& scenario, const std::string& framework,
                  const std::string& folder);
+// The best plans of a space around the scenario.
+struct SearchCommandLine {
+  std::string objective = "throughput";
+  int top = 10;
+  bool pareto = false, at_risk = false;
+  std::string space;              // "auto", "calculon"; "": the scenario's own, or auto
+  std::vector<std::string> vary;  // path=a,b,c
+  std::vector<std::string> keep;  // names of dimensions
+};
+// Exit code 4 where no plan fits.
+ExitCode SearchCommand(const Options& options, const std::string& scenario,
+                       const SearchCommandLine& command);
+// What differs between two steps or two sweeps, where, and why.
+struct CompareCommandLine {
+  std::vector<std::string> given;         // one or two: scenarios, results, clusters, databases
+  std::string scenario;                   // of clusters: what is simulated on them
+  std::vector<std::string> set_a, set_b;  // path=value of one side alone
+  std::vector<std::string> fail_if;       // conditions (sim/compare/fail_if.h)
+  std::string by;                         // of databases: the figure that orders points
+  bool no_substitute = false;             // leave out what each input does alone
+};
+// Exit code 5 where a condition fails.
+ExitCode CompareCommand(const Options& options, const CompareCommandLine& command);
 ExitCode ListCommand(const Options& options, const std::string& what);
 ExitCode VersionCommand(const Options& options);
 

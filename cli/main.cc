@@ -271,6 +271,41 @@ int Main(int argc, char** argv) {
   common(sweep);
   scenario_options(sweep);
 
+  CLI::App* search = app.add_subcommand(
+      "search", "the best plans for a model on a cluster; every other one with its reason");
+  SearchCommandLine search_line;
+  search->add_option("scenario", scenario, "scenario file")->required();
+  search
+      ->add_option("--objective", search_line.objective,
+                   "throughput (default), time to the target, cost or energy")
+      ->check(CLI::IsMember({"throughput", "time", "cost", "energy"}));
+  search->add_option("--top", search_line.top, "so many plans (default: 10)")
+      ->check(CLI::Range(1, 10000));
+  search->add_flag("--pareto", search_line.pareto,
+                   "the exact front of time, memory, GPUs, cost and energy: nothing is bounded out "
+                   "that may be on it");
+  search->add_flag("--at-risk", search_line.at_risk,
+                   "also plans of which nobody can tell whether they fit");
+  search
+      ->add_option("--space", search_line.space,
+                   "auto, or calculon: every execution of its search (default: the scenario's)")
+      ->check(CLI::IsMember({"auto", "calculon"}));
+  search
+      ->add_option("--vary", search_line.vary,
+                   "path=a,b,c: these choices for a path of the scenario; repeatable")
+      ->allow_extra_args(false);
+  search
+      ->add_option("--keep", search_line.keep,
+                   "a dimension that stays as the plan has it; repeatable")
+      ->allow_extra_args(false);
+  search->add_option("-j,--jobs", options.jobs, "threads (default: one per core)")
+      ->check(CLI::Range(0, 4096));
+  search->add_flag("--dry-run", options.dry_run, "show the space only");
+  search->add_flag("-v,--verbose", options.verbose, "every reason, each with a plan that shows it");
+  search->add_flag("--no-progress", no_progress, "no progress line");
+  common(search);
+  scenario_options(search);
+
   CLI::App* report = app.add_subcommand(
       "report", "a report of results, a sweep or a scenario: .html, .md or .csv");
   report->add_option("inputs", inputs, "RUN.db, RESULT.json or SCENARIO.json; several are joined")
@@ -464,6 +499,49 @@ int Main(int argc, char** argv) {
   common(emit);
   run_options(emit);
 
+  CompareCommandLine compare_line;
+  CLI::App* compare = app.add_subcommand(
+      "compare", "two steps or two sweeps: what differs, where the seconds are, and why");
+  compare->footer(
+      "What can stand on a side:\n"
+      "  a scenario    simulated now; one alone is compared with itself under --set-b\n"
+      "  a result      of aurum simulate --json, as it was\n"
+      "  a cluster     by name or file: the other side's scenario on it, or --scenario's\n"
+      "  a database    of aurum sweep, with another one: point by point\n"
+      "Exit code 5 where a condition of --fail-if holds, for tests of recipes.");
+  compare
+      ->add_option("given", compare_line.given,
+                   "A and B: scenarios, results, clusters or databases")
+      ->required()
+      ->expected(1, 2);
+  compare->add_option("--scenario", compare_line.scenario,
+                      "what is simulated on the clusters that are compared");
+  compare->add_option("--set-a", compare_line.set_a, "path=value in A's scenario alone; repeatable")
+      ->allow_extra_args(false);
+  compare
+      ->add_option("--set-b", compare_line.set_b,
+                   "the same of B; without a second file, B is A with it")
+      ->allow_extra_args(false);
+  compare
+      ->add_option("--fail-if", compare_line.fail_if,
+                   "'step_time_s > 5%' (rises by more), 'memory.peak_gib > +2' (by a value), 'mfu "
+                   "< 0.35' (of B alone): exit code 5; repeatable")
+      ->allow_extra_args(false);
+  compare->add_option("--by", compare_line.by,
+                      "of databases: the figure whose largest changes are shown (default: "
+                      "step_time_s)");
+  compare->add_flag("--no-substitute", compare_line.no_substitute,
+                    "leave out what each input does alone and in order");
+  compare->add_flag("-v,--verbose", options.verbose, "small parts of the step, too");
+  common(compare);
+  compare
+      ->add_option("--set", options.set,
+                   "path=value in both scenarios, dotted or JSON pointer; repeatable")
+      ->allow_extra_args(false);
+  compare->add_option("--profile", profile, "use this profile on both sides: a name or a file");
+  compare->add_option("--level", level, "analytic, flow, auto or chunk, as of simulate")
+      ->check(CLI::IsMember({"analytic", "flow", "auto", "chunk"}));
+
   CLI::App* list = app.add_subcommand(
       "list", "names in the catalogue: models, clusters, profiles, stacks; rates by dtype");
   list->add_option("what", what,
@@ -550,13 +628,14 @@ int Main(int argc, char** argv) {
 
   try {
     std::vector<std::string> all_inputs = inputs;
-    for (const auto* more : {&calibrate_line.from, &calibrate_line.scenarios})
+    for (const auto* more : {&calibrate_line.from, &calibrate_line.scenarios, &compare_line.given})
       all_inputs.insert(all_inputs.end(), more->begin(), more->end());
     all_inputs.push_back(calibrate_line.base);
     all_inputs.push_back(calibrate_line.truth);
     for (const std::string& more :
-         {scenario, measured_run, file, loads, cluster, published.records, published.encoders,
-          expect.measured, execute_line.truth, profile, watch.log, watch.baseline, watch.simulate})
+         {scenario, measured_run, file, loads, cluster, compare_line.scenario, published.records,
+          published.encoders, expect.measured, execute_line.truth, profile, watch.log,
+          watch.baseline, watch.simulate})
       all_inputs.push_back(more);
     RefuseToReplace(all_inputs, {{"-o", options.output},
                                  {"--prometheus", options.prometheus},
@@ -580,6 +659,8 @@ int Main(int argc, char** argv) {
       code = CalibrateCommand(options, calibrate_line);
     } else if (sweep->parsed()) {
       code = SweepCommand(options, scenario, vary);
+    } else if (search->parsed()) {
+      code = SearchCommand(options, scenario, search_line);
     } else if (report->parsed()) {
       code = ReportCommand(options, inputs);
     } else if (formula->parsed()) {
@@ -609,6 +690,8 @@ int Main(int argc, char** argv) {
       code = DecideCommand(options, what, scenario, score);
     } else if (emit->parsed()) {
       code = EmitCommand(options, scenario, framework);
+    } else if (compare->parsed()) {
+      code = CompareCommand(options, compare_line);
     } else if (list->parsed()) {
       code = ListCommand(options, what);
     } else {

@@ -186,7 +186,7 @@ ExitCode SweepCommand(const Options& options, const std::string& file,
     summary = RunSweep(document, axes, evaluate, run, nullptr);
     if (!lines) WriteOutput(options, all + "\n]\n");
   } else {
-    Study study{document, axes, kToolVersion, level + " " + Fingerprint(document, axes, &cache)};
+    Study study{document, axes, kToolVersion, level + " " + Fingerprint(document, axes, &cache), {}};
     Store store = Store::Open(options.output, study);
     summary = RunSweep(document, axes, evaluate, run, &store);
   }

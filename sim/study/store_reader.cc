@@ -47,6 +47,27 @@ std::map<std::string, std::string> ReadMeta(const Database& database) {
   return meta;
 }
 
+std::vector<FigureOrder> ReadOrders(const std::string& text, const std::string& path) {
+  std::vector<FigureOrder> orders;
+  const JsonDocument document = ParseJson(text, path);
+  const auto is = [](bool right) {
+    if (!right) ThrowInput(721, "its list of figures is none");
+  };
+  is(document.root.IsArray());
+  for (const Json& each : document.root.items()) {
+    is(each.IsArray() && each.items().size() == 2 && each.items()[0].IsInteger() &&
+       each.items()[0].AsInteger() >= 0 && each.items()[1].IsArray());
+    FigureOrder order;
+    order.first = static_cast<std::size_t>(each.items()[0].AsInteger());
+    for (const Json& name : each.items()[1].items()) {
+      is(name.IsString());
+      order.figures.push_back(name.AsString());
+    }
+    orders.push_back(std::move(order));
+  }
+  return orders;
+}
+
 // After the four columns that every store has.
 constexpr int kFirstFigure = 4;
 
@@ -83,6 +104,12 @@ StudyInfo ReadStudyInfo(const Database& database) {
       info.figures.push_back(
           {figure.String("name"), figure.String("column"), figure.String("type") == "text"});
     }
+  } catch (const InputError& error) {
+    Damaged(database, error.diagnostic().message);
+  }
+  try {
+    if (meta.contains("shard")) info.shard = ParseShard(text("shard"));
+    if (meta.contains("orders")) info.orders = ReadOrders(text("orders"), database.path());
   } catch (const InputError& error) {
     Damaged(database, error.diagnostic().message);
   }

@@ -8,6 +8,7 @@
 
 #include "sim/study/axis.h"
 #include "sim/study/point.h"
+#include "sim/study/shard.h"
 
 namespace aurum {
 
@@ -23,8 +24,12 @@ class Database;
 //     scenario       the scenario without its sweep, compact JSON
 //     axes           as AxesToJson writes them: the exact values, of which the columns below are
 //     for queries columns        {"axes": [{"path", "column"}], "figures": [{"name", "column",
-//     "type": "number" | "text"}]} points         how many points the study has complete "true",
-//     once all of them are stored and the file has its final form
+//     "type": "number" | "text"}]}
+//     points         how many points the study has
+//     shard          "2/4": the file is for these of the points (shard.h); absent if it is for all
+//     orders         [[ordinal, ["figure", ...]], ...]: every list of figures that points came
+//     with, and the first point that came with it; columns of the final form are in this order
+//     complete       "true", once all points that it is for are stored and it has its final form
 //   points(ordinal INTEGER PRIMARY KEY, status TEXT, id BLOB (unique), diagnostic TEXT, axes...,
 //   figures...)
 //     one row a point; a column an axis (INTEGER, REAL or TEXT as its values are; arrays and
@@ -39,6 +44,12 @@ struct FigureColumn {
   bool text = false;
 };
 
+// The figures of a point in the order of its evaluator, and the first of all points with this list.
+struct FigureOrder {
+  std::size_t first = 0;
+  std::vector<std::string> figures;
+};
+
 struct StudyInfo {
   std::string result_schema;
   std::string tool_version;
@@ -47,7 +58,9 @@ struct StudyInfo {
   std::vector<Axis> axes;
   std::vector<std::string> axis_columns;
   std::vector<FigureColumn> figures;
-  std::size_t points = 0;  // of the study
+  std::vector<FigureOrder> orders;  // by `first`; empty in stores of before there were any
+  std::size_t points = 0;           // of the study
+  Shard shard;                      // of which the store is
   bool complete = false;
 };
 

@@ -53,11 +53,12 @@ struct Range {
 };
 
 // The points that are to do, as runs of ordinals.
-std::vector<Range> MissingRanges(std::size_t total, const Store* store) {
-  if (store == nullptr) return total > 0 ? std::vector<Range>{{0, total}} : std::vector<Range>{};
+std::vector<Range> MissingRanges(std::size_t points, const Shard& shard, const Store* store) {
+  if (store == nullptr && shard.IsWhole())
+    return points > 0 ? std::vector<Range>{{0, points}} : std::vector<Range>{};
   std::vector<Range> ranges;
-  for (std::size_t i = 0; i < total; ++i) {
-    if (store->Has(i)) continue;
+  for (std::size_t i = 0; i < points; ++i) {
+    if (!InShard(shard, i, points) || (store != nullptr && store->Has(i))) continue;
     if (ranges.empty() || ranges.back().end != i) ranges.push_back({i, i});
     ranges.back().end = i + 1;
   }
@@ -306,15 +307,17 @@ SweepSummary RunSweep(const JsonDocument& scenario, const std::vector<Axis>& axe
                       const PointEvaluator& evaluate, const SweepOptions& options, Store* store) {
   const Clock::time_point start = Clock::now();
   SweepSummary summary;
-  summary.total = CheckAxes(axes);
-  assert(store == nullptr || store->points() == summary.total);
+  const std::size_t points = CheckAxes(axes);
+  summary.total = ShardPoints(options.shard, points);
+  assert(store == nullptr || store->points() == points);
+  assert(store == nullptr || store->study().shard == options.shard);
   if (store != nullptr) {
     summary.stored_before = store->Count();
     summary.ok = store->Count(PointStatus::kOk);
     summary.infeasible = store->Count(PointStatus::kInfeasible);
     summary.failed = store->Count(PointStatus::kFailed);
   }
-  const std::vector<Range> missing = MissingRanges(summary.total, store);
+  const std::vector<Range> missing = MissingRanges(points, options.shard, store);
   const std::size_t to_do = summary.total - summary.stored_before;
   PointCursor(scenario, axes);  // a path that cannot be set at all is one error, not one per point
 

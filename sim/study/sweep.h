@@ -8,6 +8,7 @@
 
 #include "sim/study/axis.h"
 #include "sim/study/point.h"
+#include "sim/study/shard.h"
 #include "sim/study/store.h"
 
 namespace aurum {
@@ -25,7 +26,7 @@ namespace aurum {
 using PointEvaluator = std::function<std::vector<Figure>(const JsonDocument& point_scenario)>;
 
 struct SweepProgress {
-  std::size_t total = 0;       // points of the study
+  std::size_t total = 0;       // points of the study, or of the shard
   std::size_t done = 0;        // of them: evaluated, or stored by an earlier run
   std::size_t failed = 0;      // of those done
   std::size_t infeasible = 0;  // of those done
@@ -36,6 +37,7 @@ struct SweepProgress {
 
 struct SweepOptions {
   int jobs = 0;  // threads that evaluate; 0: one for each processor
+  Shard shard;   // only these points; the same as the store's (assert)
   const std::atomic<bool>* stop =
       nullptr;  // looked at before each point; true ends the sweep early
   // Called by the thread that called RunSweep, at most five times a second, and once at the end.
@@ -45,7 +47,7 @@ struct SweepOptions {
 };
 
 struct SweepSummary {
-  std::size_t total = 0;  // points of the study
+  std::size_t total = 0;  // points of the study, or of the shard
   std::size_t stored_before =
       0;  // of them, stored by earlier runs and not evaluated again, whatever their status
   std::size_t evaluated = 0;  // by this run

@@ -14,10 +14,10 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 SHIPPED = {
-    "scenario": "scenarios/*.json scenarios/articles/*.json",
+    "scenario": "scenarios/*.json scenarios/articles/*.json scenarios/compare/*.json",
     "claims": "scenarios/articles/claims/*.json",
     "model": "models/catalogue/*.json",
-    "cluster": "topologies/catalogue/**/*.json",
+    "cluster": "topologies/catalogue/**/*.json scenarios/compare/clusters/*.json",
     "profile": "calibrate/profiles/*.json",
     "stack": "calibrate/stacks/*.json",
     "traffic": "scenarios/traffic/*.json",
@@ -78,7 +78,7 @@ def main(arguments):
     files = [(kind, str(path)) for kind, pattern in (SHIPPED | TESTS_ONLY).items() for path in matches(pattern)]
     files += [tuple(argument.split("=", 1)) for argument in arguments]
     complaints = []
-    for kind in (*SHIPPED, *TESTS_ONLY, "result", "phases", "published", "run", "step", "launch"):
+    for kind in (*SHIPPED, *TESTS_ONLY, "result", "phases", "published", "run", "step", "comparison", "search", "launch"):
         complaints += [f"{kind}.schema.json: {place} has no description" for place in described(validator(kind).schema)]
     for kind, pattern in (SHIPPED | TESTS_ONLY).items():
         if pathlib.Path(pattern.split("/*")[0]).is_dir() and not any(k == kind for k, _ in files):
