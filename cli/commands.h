@@ -99,6 +99,12 @@ ExitCode AuditCommand(const Options& options, std::vector<std::string> rows);
 // where none of them is a plan. `score`: of cuts, what no simulation knows.
 ExitCode DecideCommand(const Options& options, const std::string& what, const std::string& scenario,
                        const CutScoreInputs& score);
+// The scenario's plan as a framework takes it: files on standard output, or into the folder -o.
+ExitCode EmitCommand(const Options& options, const std::string& scenario,
+                     const std::string& framework);
+// The same of a plan that a search found. Files go into `folder`; "": to standard output.
+void WriteLaunch(const Options& options, const Scenario& scenario, const std::string& framework,
+                 const std::string& folder);
 // The best plans of a space around the scenario.
 struct SearchCommandLine {
   std::string objective = "throughput";

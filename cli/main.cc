@@ -293,8 +293,9 @@ int Main(int argc, char** argv) {
       "search", "the best plans for a model on a cluster; every other one with its reason");
   SearchCommandLine search_line;
   search->add_option("scenario", scenario, "scenario file")->required();
-  search->add_option("--objective", search_line.objective,
-                     "throughput (default), time to the target, cost or energy")
+  search
+      ->add_option("--objective", search_line.objective,
+                   "throughput (default), time to the target, cost or energy")
       ->check(CLI::IsMember({"throughput", "time", "cost", "energy"}));
   search->add_option("--top", search_line.top, "so many plans (default: 10)")
       ->check(CLI::Range(1, 10000));
@@ -303,8 +304,9 @@ int Main(int argc, char** argv) {
                    "that may be on it");
   search->add_flag("--at-risk", search_line.at_risk,
                    "also plans of which nobody can tell whether they fit");
-  search->add_option("--space", search_line.space,
-                     "auto, or calculon: every execution of its search (default: the scenario's)")
+  search
+      ->add_option("--space", search_line.space,
+                   "auto, or calculon: every execution of its search (default: the scenario's)")
       ->check(CLI::IsMember({"auto", "calculon"}));
   search
       ->add_option("--vary", search_line.vary,
@@ -500,6 +502,21 @@ int Main(int argc, char** argv) {
   common(decide);
   run_options(decide);
 
+  std::string framework;
+  CLI::App* emit = app.add_subcommand(
+      "emit", "launch arguments and configuration files that run a scenario's plan");
+  emit->add_option("scenario", scenario, "scenario file")->required();
+  emit->add_option("-f,--framework", framework,
+                   "megatron, deepspeed, torchtitan or accelerate; what it cannot do is refused by "
+                   "its key")
+      ->required()
+      ->check(CLI::IsMember({"megatron", "deepspeed", "torchtitan", "accelerate"}));
+  emit->footer(
+      "-o names a folder: launch.sh and the files that it reads are written there. Without, they "
+      "are\nshown one after another.");
+  common(emit);
+  run_options(emit);
+
   CompareCommandLine compare_line;
   CLI::App* compare = app.add_subcommand(
       "compare", "two steps or two sweeps: what differs, where the seconds are, and why");
@@ -517,8 +534,7 @@ int Main(int argc, char** argv) {
       ->expected(1, 2);
   compare->add_option("--scenario", compare_line.scenario,
                       "what is simulated on the clusters that are compared");
-  compare
-      ->add_option("--set-a", compare_line.set_a, "path=value in A's scenario alone; repeatable")
+  compare->add_option("--set-a", compare_line.set_a, "path=value in A's scenario alone; repeatable")
       ->allow_extra_args(false);
   compare
       ->add_option("--set-b", compare_line.set_b,
@@ -659,8 +675,9 @@ int Main(int argc, char** argv) {
     all_inputs.push_back(calibrate_line.base);
     all_inputs.push_back(calibrate_line.truth);
     for (const std::string& more :
-         {scenario, measured_run, file, loads, cluster, compare_line.scenario, published.records, published.encoders,
-          expect.measured, execute_line.truth, profile, watch.log, watch.baseline, watch.simulate})
+         {scenario, measured_run, file, loads, cluster, compare_line.scenario, published.records,
+          published.encoders, expect.measured, execute_line.truth, profile, watch.log,
+          watch.baseline, watch.simulate})
       all_inputs.push_back(more);
     RefuseToReplace(all_inputs, {{"-o", options.output},
                                  {"--prometheus", options.prometheus},
@@ -714,6 +731,8 @@ int Main(int argc, char** argv) {
       code = MonitorCommand(options, watch);
     } else if (decide->parsed()) {
       code = DecideCommand(options, what, scenario, score);
+    } else if (emit->parsed()) {
+      code = EmitCommand(options, scenario, framework);
     } else if (compare->parsed()) {
       code = CompareCommand(options, compare_line);
     } else if (explain->parsed()) {
