@@ -700,10 +700,9 @@ int Main(int argc, char** argv) {
       if (!collective.empty()) calibrate_line.import.kind = CollectiveByTestName(collective);
       code = CalibrateCommand(options, calibrate_line);
     } else if (sweep->parsed()) {
-      code = SweepCommand(options, scenario, vary);
+      code = SweepCommand(options, scenario, design);
     } else if (search->parsed()) {
       code = SearchCommand(options, scenario, search_line);
-      code = SweepCommand(options, scenario, design);
     } else if (report->parsed()) {
       code = ReportCommand(options, inputs);
     } else if (formula->parsed()) {

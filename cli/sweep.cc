@@ -217,9 +217,8 @@ ExitCode SweepCommand(const Options& options, const std::string& file,
     summary = RunSweep(document, design, evaluate, run, nullptr);
     if (!lines) WriteOutput(options, all + "\n]\n");
   } else {
-    Study study{document, axes, kToolVersion, level + " " + Fingerprint(document, axes, &cache), {}};
     const Study study{document, design, kToolVersion,
-                      level + " " + StudyFingerprint(document, design, &cache)};
+                      level + " " + StudyFingerprint(document, design, &cache), {}};
     Store store = Store::Open(options.output, study);
     summary = RunSweep(document, design, evaluate, run, &store);
   }

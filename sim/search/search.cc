@@ -278,7 +278,7 @@ class Searcher {
 
   void CheckObjective(const Scenario& s) const {
     if (report_.options.objective == Objective::kEnergy && !CostOf(s, 1).energy_known) {
-      ThrowInput(866, "energy is sought, and a profile does not tell its device's power limit",
+      ThrowInput(876, "energy is sought, and a profile does not tell its device's power limit",
                  "device.power_limit_w in the profile, or another objective");
     }
   }

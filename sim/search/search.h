@@ -97,7 +97,7 @@ struct SearchReport {
   bool uneven = false;
 };
 
-// Searches the space around the scenario of `document`. E0866 an objective without what it needs.
+// Searches the space around the scenario of `document`. E0876 an objective without what it needs.
 SearchReport Search(const JsonDocument& document, const PlanSpace& space, InputCache* cache,
                     const SearchOptions& options);
 

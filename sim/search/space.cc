@@ -51,7 +51,7 @@ void Insert(Dimension dimension, PlanSpace* space) {
 
 void CheckSize(const PlanSpace& space) {
   if (space.Combinations() <= kMostCombinations) return;
-  ThrowInput(860,
+  ThrowInput(870,
              "the space has more than " + std::to_string(kMostCombinations) + " combinations",
              "fewer values, or --keep NAME for what need not be searched");
 }
@@ -67,7 +67,7 @@ void Put(Dimension dimension, PlanSpace* space) {
     });
     if (!meets) continue;
     if (set.size() > pointers.size()) {
-      ThrowInput(861,
+      ThrowInput(871,
                  "'" + dimension.choices.front().set.front().first + "' is set by the dimension '" +
                      at->name + "', which sets other paths with it",
                  "--keep " + at->name + " first, or vary all of them in \"search\"",
@@ -107,7 +107,7 @@ Dimension ReadDimension(ObjectReader* reader) {
                           std::equal(first.begin(), first.end(), choice.set.begin(),
                                      [](const auto& a, const auto& b) { return a.first == b.first; });
         if (!same) {
-          reader->Fail(863, "choices", "the choices of a dimension set different paths",
+          reader->Fail(873, "choices", "the choices of a dimension set different paths",
                        "the same paths in the same order in every choice");
         }
       }
@@ -171,7 +171,7 @@ void Keep(const std::string& name, PlanSpace* space) {
   }
   std::string known;
   for (const Dimension& d : space->dimensions) known += (known.empty() ? "" : ", ") + d.name;
-  ThrowInput(862, "the space has no dimension '" + name + "'", "dimensions: " + known,
+  ThrowInput(872, "the space has no dimension '" + name + "'", "dimensions: " + known,
              ExitCode::kUsage);
 }
 
@@ -189,14 +189,14 @@ PlanSpace ReadSpace(const JsonDocument& document, const Scenario& scenario) {
   }
   if (reader->Has("dimensions")) {
     if (base == 1) {
-      reader->Fail(864, "dimensions", "Calculon's space is as it is",
+      reader->Fail(874, "dimensions", "Calculon's space is as it is",
                    "\"space\": \"auto\" or \"none\" with dimensions of your own");
     }
     for (ObjectReader& each : reader->Objects("dimensions")) Put(ReadDimension(&each), &space);
   }
   reader->Finish();
   if (space.dimensions.empty()) {
-    ThrowInput(865, "there is nothing to search: the space has no dimension",
+    ThrowInput(875, "there is nothing to search: the space has no dimension",
                "\"search\": {\"dimensions\": [...]}, or --vary plan.micro_batch_size=1,2,4");
   }
   return space;

@@ -67,9 +67,9 @@ PlanSpace DefaultSpace(const Scenario& scenario);
 PlanSpace CalculonSpace(const Scenario& scenario);
 
 // Replaces the choices of one path, or adds a dimension: "plan.backbone.tp=1,2,4" (sim/study/axis.h).
-// E0861 a path that belongs to a dimension which sets others as well.
+// E0871 a path that belongs to a dimension which sets others as well.
 void Vary(const std::string& assignment, PlanSpace* space);
-// Takes a dimension out: the plan's own value stays. E0862 no such dimension.
+// Takes a dimension out: the plan's own value stays. E0872 no such dimension.
 void Keep(const std::string& name, PlanSpace* space);
 // The scenario's "search" section (docs/schema/scenario.schema.json); DefaultSpace() where it has none.
 PlanSpace ReadSpace(const JsonDocument& document, const Scenario& scenario);

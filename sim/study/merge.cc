@@ -47,9 +47,9 @@ std::uint64_t HashOfResult(const StudyInfo& info, const StoredPoint& point) {
 
 std::string NameOfPoint(const StudyInfo& info, const StoredPoint& point) {
   std::string name = "point " + std::to_string(point.ordinal) + " (";
-  for (std::size_t i = 0; i < info.axes.size(); ++i) {
+  for (std::size_t i = 0; i < info.design.axes().size(); ++i) {
     if (i > 0) name += ", ";
-    name += info.axes[i].path + " = " + point.axis_values[i].Dump();
+    name += info.design.axes()[i].path + " = " + point.axis_values[i].Dump();
   }
   return name + ")";
 }
@@ -129,8 +129,8 @@ class Merger {
                    "merge with the version that wrote it");
       }
       scenario_ = ParseJson(info.scenario.Dump(), path);
-      axes_ = info.axes;
-      cursor_.emplace(scenario_, axes_);
+      design_ = info.design;
+      cursor_.emplace(scenario_, design_);
       results_.assign(info.points, 0);
       seen_in_.assign(info.points, kNowhere);
       summary_.points = info.points;
@@ -207,9 +207,7 @@ class Merger {
     if (which.empty()) {
       StoredPoint point;
       point.ordinal = first;
-      const std::vector<std::size_t> indices = PointIndices(axes_, first);
-      for (std::size_t i = 0; i < axes_.size(); ++i)
-        point.axis_values.push_back(axes_[i].values[indices[i]]);
+      point.axis_values = design_.Values(first);
       ThrowInput(848, message + ", the first is " + NameOfPoint(sources_.front().info, point),
                  "add the store that has them" + rest, ExitCode::kPartial);
     }
@@ -260,7 +258,7 @@ class Merger {
   void Copy() {
     const StudyInfo& info = sources_.front().info;
     Store store =
-        Store::Open(output_, {scenario_, axes_, info.tool_version, info.fingerprint, Shard{}});
+        Store::Open(output_, {scenario_, design_, info.tool_version, info.fingerprint, Shard{}});
     summary_.stored_before = store.Count();
     for (std::uint32_t i = 0; i < sources_.size() && !Stopped(); ++i) CopyFrom(i, &store);
     summary_.ok = store.Count(PointStatus::kOk);
@@ -323,7 +321,7 @@ class Merger {
   MergeSummary summary_;
   std::vector<Source> sources_;
   JsonDocument scenario_;
-  std::vector<Axis> axes_;
+  Design design_;
   std::optional<PointCursor> cursor_;
   std::vector<std::uint64_t> results_;  // hashes, by ordinal
   std::vector<std::uint32_t> seen_in_;  // the first source that has the point

@@ -200,20 +200,6 @@ void CheckSameStudy(const std::string& path, const StudyInfo& stored, const Stud
                "'" + path + "' is for " + name(stored.shard) + " of this study, not for " +
                    name(wanted.shard),
                "a file for each shard: -o RUN-" + std::to_string(wanted.shard.index) + ".db");
-  const Json stored_axes = stored.design.AxesJson();
-  const Json wanted_axes = wanted.design.AxesJson();
-  if (stored_axes.Dump() != wanted_axes.Dump())
-    fail(Difference(&stored_axes, &wanted_axes, "/sweep/axes"));
-  const Json stored_design = stored.design.SpecJson();
-  const Json wanted_design = wanted.design.SpecJson();
-  if (stored_design.Dump() != wanted_design.Dump())
-    fail(Difference(&stored_design, &wanted_design, "/sweep/design"));
-  if (stored.tool_version != wanted.tool_version || stored.result_schema != wanted.result_schema) {
-    fail("it was computed by Aurum " + stored.tool_version + " (" + stored.result_schema +
-         "), this is " + wanted.tool_version + " (" + wanted.result_schema + ")");
-  }
-  if (stored.fingerprint != wanted.fingerprint) {
-    fail("a model, cluster or profile that the scenario names has changed since");
   }
 }
 
@@ -308,10 +294,14 @@ std::string StudyDifference(const StudyInfo& there, const StudyInfo& here) {
     const std::string where = Difference(&there.scenario, &here.scenario, "");
     return where.empty() ? "the keys of its scenario are in another order" : where;
   }
-  const Json axes_there = AxesToJson(there.axes);
-  const Json axes_here = AxesToJson(here.axes);
+  const Json axes_there = there.design.AxesJson();
+  const Json axes_here = here.design.AxesJson();
   if (axes_there.Dump() != axes_here.Dump())
     return Difference(&axes_there, &axes_here, "/sweep/axes");
+  const Json design_there = there.design.SpecJson();
+  const Json design_here = here.design.SpecJson();
+  if (design_there.Dump() != design_here.Dump())
+    return Difference(&design_there, &design_here, "/sweep/design");
   if (there.tool_version != here.tool_version || there.result_schema != here.result_schema) {
     return "it was computed by Aurum " + there.tool_version + " (" + there.result_schema +
            "), this is " + here.tool_version + " (" + here.result_schema + ")";
@@ -381,13 +371,10 @@ Store Store::Open(const std::string& path, const Study& study) {
   info.tool_version = study.tool_version;
   info.fingerprint = study.fingerprint;
   info.scenario = WithoutSweep(study.scenario.root);
-  info.axes = study.axes;
-  info.points = CheckAxes(study.axes);
-  info.shard = study.shard;
-  impl->to_store = ShardPoints(study.shard, info.points);
-  for (const Axis& axis : study.axes) info.axis_columns.push_back(impl->names.Take(axis.path));
   info.design = study.design;
   info.points = study.design.points();
+  info.shard = study.shard;
+  impl->to_store = ShardPoints(study.shard, info.points);
   for (const Axis& axis : study.design.axes())
     info.axis_columns.push_back(impl->names.Take(axis.path));
 
@@ -585,19 +572,8 @@ void Store::Impl::PrepareInsert() {
 
 void Store::Impl::Write(const PointRow& row, const std::vector<std::size_t>& columns) {
   const int first_axis = 5;
-  const int first_figure = first_axis + static_cast<int>(info.axes.size());
+  const int first_figure = first_axis + static_cast<int>(info.axis_columns.size());
   if (!insert_ready) PrepareInsert();
-  const int first_figure = first_axis + static_cast<int>(impl.info.axis_columns.size());
-  if (widened || impl.count == 0 || impl.committed == impl.count) {
-    // Cheap against a transaction, so simply anew for each one.
-    std::string sql = "INSERT OR IGNORE INTO points(ordinal, id, status, diagnostic";
-    std::string marks = ") VALUES (?, ?, ?, ?";
-    for (const std::string& column : impl.info.axis_columns)
-      sql += ", " + SqlName(column), marks += ", ?";
-    for (const FigureColumn& column : columns) sql += ", " + SqlName(column.column), marks += ", ?";
-    impl.insert = Statement(impl.database, sql + marks + ")");
-  }
-  Statement& insert = impl.insert;
   insert.Bind(1, static_cast<std::int64_t>(row.ordinal));
   std::array<unsigned char, 16> id = {};
   for (std::size_t i = 0; i < 8; ++i) {
@@ -607,12 +583,7 @@ void Store::Impl::Write(const PointRow& row, const std::vector<std::size_t>& col
   insert.BindBytes(2, id.data(), id.size());
   insert.Bind(3, PointStatusName(row.status));
   if (!row.diagnostic.empty()) insert.Bind(4, std::string_view(row.diagnostic));
-  const std::vector<std::size_t> indices = PointIndices(info.axes, row.ordinal);
-  std::vector<std::string> room(indices.size());
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    BindJson(&insert, first_axis + static_cast<int>(i), info.axes[i].values[indices[i]], &room[i]);
-  }
-  const std::vector<Json> values = impl.info.design.Values(row.ordinal);
+  const std::vector<Json> values = info.design.Values(row.ordinal);
   std::vector<std::string> room(values.size());
   for (std::size_t i = 0; i < values.size(); ++i)
     BindJson(&insert, first_axis + static_cast<int>(i), values[i], &room[i]);

@@ -115,7 +115,6 @@ StudyInfo ReadStudyInfo(const Database& database) {
   } catch (const InputError& error) {
     Damaged(database, error.diagnostic().message);
   }
-  if (info.axis_columns.size() != info.axes.size())
   if (info.axis_columns.size() != info.design.axes().size())
     Damaged(database, "its columns do not match its axes");
   if (meta.contains("drawn") && text("drawn") != info.design.drawn().Hex()) {

@@ -30,10 +30,8 @@ class Database;
 //     shard          "2/4": the file is for these of the points (shard.h); absent if it is for all
 //     orders         [[ordinal, ["figure", ...]], ...]: every list of figures that points came
 //     with, and the first point that came with it; columns of the final form are in this order
-//     complete       "true", once all points that it is for are stored and it has its final form
-//     "type": "number" | "text"}]} points         how many points the study has complete "true",
-//     once all of them are stored and the file has its final form; then user_version holds a
-//     checksum of the file (store_seal.h)
+//     complete       "true", once all points that it is for are stored and it has its final form;
+//     then user_version holds a checksum of the file (store_seal.h)
 //   points(ordinal INTEGER PRIMARY KEY, status TEXT, id BLOB (unique), diagnostic TEXT, axes...,
 //   figures...)
 //     one row a point; a column an axis (INTEGER, REAL or TEXT as its values are; arrays and

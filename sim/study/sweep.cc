@@ -319,12 +319,10 @@ SweepSummary RunSweep(const JsonDocument& scenario, const Design& design,
                       const PointEvaluator& evaluate, const SweepOptions& options, Store* store) {
   const Clock::time_point start = Clock::now();
   SweepSummary summary;
-  const std::size_t points = CheckAxes(axes);
+  const std::size_t points = design.points();
   summary.total = ShardPoints(options.shard, points);
   assert(store == nullptr || store->points() == points);
   assert(store == nullptr || store->study().shard == options.shard);
-  summary.total = design.points();
-  assert(store == nullptr || store->points() == summary.total);
   if (store != nullptr) {
     summary.stored_before = store->Count();
     summary.ok = store->Count(PointStatus::kOk);

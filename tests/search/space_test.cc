@@ -110,14 +110,14 @@ TEST_CASE("dimensions are replaced, added and kept") {
   CHECK(Named(space, "tp") == nullptr);
 
   const auto wrong = ThrownBy([&] { Keep("tpp", &space); });
-  CHECK(wrong.code == 862);
+  CHECK(wrong.code == 872);
   CHECK(wrong.help.find("micro_batch_size") != std::string::npos);
-  CHECK(ThrownBy([&] { Vary("plan.backbone.vpp=1,2", &space); }).code == 861);
+  CHECK(ThrownBy([&] { Vary("plan.backbone.vpp=1,2", &space); }).code == 871);
   PlanSpace large;
   CHECK(ThrownBy([&] {
           Vary("plan.micro_batch_size=1:10000:1", &large);
           Vary("workload.global_batch_size=1:10000:1", &large);
-        }).code == 860);
+        }).code == 870);
 }
 
 TEST_CASE("a scenario tells its own space") {
@@ -144,15 +144,15 @@ TEST_CASE("a scenario tells its own space") {
 
   CHECK(read(R"({"keep": ["tp"]})").dimensions.size() ==
         DefaultSpace(Read(Document(kLayers8, "8xh100-hgx"))).dimensions.size() - 1);
-  CHECK(ThrownBy([&] { read(R"({"space": "none"})"); }).code == 865);
+  CHECK(ThrownBy([&] { read(R"({"space": "none"})"); }).code == 875);
   const auto differ = ThrownBy([&] {
     read(R"({"dimensions": [{"choices": [{"plan.recompute": "full"}, {"plan.sharding": "fsdp"}]}]})");
   });
-  CHECK(differ.code == 863);
+  CHECK(differ.code == 873);
   CHECK(differ.where.pointer == "/search/dimensions/0/choices");
   CHECK(ThrownBy([&] {
           read(R"({"space": "calculon", "dimensions": [{"path": "plan.recompute", "values": ["full"]}]})");
-        }).code == 864);
+        }).code == 874);
 }
 
 }  // namespace
