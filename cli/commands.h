@@ -7,6 +7,7 @@
 #include "calibrate/import.h"
 #include "cli/options.h"
 #include "real/rank_backend.h"
+#include "sim/study/design.h"
 #include "sim/study/pipeline_cut.h"
 #include "topologies/machine.h"
 
@@ -23,7 +24,7 @@ struct FormulaCommandLine {
 ExitCode FormulaCommand(const Options& options, const std::string& scenario,
                         const FormulaCommandLine& command);
 ExitCode SweepCommand(const Options& options, const std::string& scenario,
-                      const std::vector<std::string>& vary);
+                      const DesignOptions& design);
 ExitCode ReportCommand(const Options& options, const std::vector<std::string>& inputs);
 ExitCode TopologyCommand(const Options& options, const std::string& cluster,
                          const std::vector<int>& path);
@@ -98,6 +99,24 @@ ExitCode AuditCommand(const Options& options, std::vector<std::string> rows);
 // where none of them is a plan. `score`: of cuts, what no simulation knows.
 ExitCode DecideCommand(const Options& options, const std::string& what, const std::string& scenario,
                        const CutScoreInputs& score);
+// The scenario's plan as a framework takes it: files on standard output, or into the folder -o.
+ExitCode EmitCommand(const Options& options, const std::string& scenario,
+                     const std::string& framework);
+// The same of a plan that a search found. Files go into `folder`; "": to standard output.
+void WriteLaunch(const Options& options, const Scenario& scenario, const std::string& framework,
+                 const std::string& folder);
+// The best plans of a space around the scenario.
+struct SearchCommandLine {
+  std::string objective = "throughput";
+  int top = 10;
+  bool pareto = false, at_risk = false;
+  std::string space;              // "auto", "calculon"; "": the scenario's own, or auto
+  std::vector<std::string> vary;  // path=a,b,c
+  std::vector<std::string> keep;  // names of dimensions
+};
+// Exit code 4 where no plan fits.
+ExitCode SearchCommand(const Options& options, const std::string& scenario,
+                       const SearchCommandLine& command);
 // What differs between two steps or two sweeps, where, and why.
 struct CompareCommandLine {
   std::vector<std::string> given;         // one or two: scenarios, results, clusters, databases
@@ -109,6 +128,9 @@ struct CompareCommandLine {
 };
 // Exit code 5 where a condition fails.
 ExitCode CompareCommand(const Options& options, const CompareCommandLine& command);
+// Why a step takes what it takes, of the topics in `what` (sim/explain/explain.h; empty: all).
+ExitCode ExplainCommand(const Options& options, const std::string& scenario,
+                        const std::vector<std::string>& what);
 ExitCode ListCommand(const Options& options, const std::string& what);
 ExitCode VersionCommand(const Options& options);
 

@@ -158,7 +158,8 @@ int Main(int argc, char** argv) {
   };
 
   std::string scenario, cluster, what, kind, file;
-  std::vector<std::string> vary, inputs;
+  std::vector<std::string> inputs;
+  DesignOptions design;
   std::vector<int> path;
   std::string loads;
   int links_shown = 20;
@@ -261,15 +262,67 @@ int Main(int argc, char** argv) {
       "sweep", "all points of the scenario's axes into a database; an interrupted one goes on");
   sweep->add_option("scenario", scenario, "scenario file")->required();
   sweep
-      ->add_option("--vary", vary,
-                   "path=a,b,c or path=lo:hi:step or path=lo:hi:*factor; repeatable")
+      ->add_option("--vary", design.vary,
+                   "path=a,b,c or path=lo:hi:step or path=lo:hi:*factor; to draw from, "
+                   "path=lo:hi[:log][:int]; repeatable")
+      ->allow_extra_args(false);
+  sweep->add_option("--design", design.kind,
+                    "which points: grid (all combinations), zip (axes walk together), list, random, "
+                    "lhs (Latin hypercube)");
+  sweep->add_option("--points", design.points,
+                    "how many points to draw, or a file of points: .csv, .json or .jsonl");
+  sweep->add_option("--seed", design.seed, "of drawn points (default: 1)")
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 62));
+  sweep
+      ->add_option("--zip", design.zip, "path,path: axes that walk together; repeatable")
+      ->allow_extra_args(false);
+  sweep
+      ->add_option("--cross", design.cross,
+                   "path,path: axes that are not drawn, but crossed with the drawn points")
       ->allow_extra_args(false);
   sweep->add_option("-j,--jobs", options.jobs, "threads (default: one per core)")
       ->check(CLI::Range(0, 4096));
-  sweep->add_flag("--dry-run", options.dry_run, "validate and count the points only");
+  sweep->add_flag("--dry-run", options.dry_run, "validate and count the points only; -v shows the first, "
+                  "--format csv or jsonl all of them");
+  sweep->add_flag("-v,--verbose", options.verbose, "--dry-run: the first points");
   sweep->add_flag("--no-progress", no_progress, "no progress line");
   common(sweep);
   scenario_options(sweep);
+
+  CLI::App* search = app.add_subcommand(
+      "search", "the best plans for a model on a cluster; every other one with its reason");
+  SearchCommandLine search_line;
+  search->add_option("scenario", scenario, "scenario file")->required();
+  search
+      ->add_option("--objective", search_line.objective,
+                   "throughput (default), time to the target, cost or energy")
+      ->check(CLI::IsMember({"throughput", "time", "cost", "energy"}));
+  search->add_option("--top", search_line.top, "so many plans (default: 10)")
+      ->check(CLI::Range(1, 10000));
+  search->add_flag("--pareto", search_line.pareto,
+                   "the exact front of time, memory, GPUs, cost and energy: nothing is bounded out "
+                   "that may be on it");
+  search->add_flag("--at-risk", search_line.at_risk,
+                   "also plans of which nobody can tell whether they fit");
+  search
+      ->add_option("--space", search_line.space,
+                   "auto, or calculon: every execution of its search (default: the scenario's)")
+      ->check(CLI::IsMember({"auto", "calculon"}));
+  search
+      ->add_option("--vary", search_line.vary,
+                   "path=a,b,c: these choices for a path of the scenario; repeatable")
+      ->allow_extra_args(false);
+  search
+      ->add_option("--keep", search_line.keep,
+                   "a dimension that stays as the plan has it; repeatable")
+      ->allow_extra_args(false);
+  search->add_option("-j,--jobs", options.jobs, "threads (default: one per core)")
+      ->check(CLI::Range(0, 4096));
+  search->add_flag("--dry-run", options.dry_run, "show the space only");
+  search->add_flag("-v,--verbose", options.verbose, "every reason, each with a plan that shows it");
+  search->add_flag("--no-progress", no_progress, "no progress line");
+  common(search);
+  scenario_options(search);
 
   CLI::App* report = app.add_subcommand(
       "report", "a report of results, a sweep or a scenario: .html, .md or .csv");
@@ -449,6 +502,21 @@ int Main(int argc, char** argv) {
   common(decide);
   run_options(decide);
 
+  std::string framework;
+  CLI::App* emit = app.add_subcommand(
+      "emit", "launch arguments and configuration files that run a scenario's plan");
+  emit->add_option("scenario", scenario, "scenario file")->required();
+  emit->add_option("-f,--framework", framework,
+                   "megatron, deepspeed, torchtitan or accelerate; what it cannot do is refused by "
+                   "its key")
+      ->required()
+      ->check(CLI::IsMember({"megatron", "deepspeed", "torchtitan", "accelerate"}));
+  emit->footer(
+      "-o names a folder: launch.sh and the files that it reads are written there. Without, they "
+      "are\nshown one after another.");
+  common(emit);
+  run_options(emit);
+
   CompareCommandLine compare_line;
   CLI::App* compare = app.add_subcommand(
       "compare", "two steps or two sweeps: what differs, where the seconds are, and why");
@@ -466,8 +534,7 @@ int Main(int argc, char** argv) {
       ->expected(1, 2);
   compare->add_option("--scenario", compare_line.scenario,
                       "what is simulated on the clusters that are compared");
-  compare
-      ->add_option("--set-a", compare_line.set_a, "path=value in A's scenario alone; repeatable")
+  compare->add_option("--set-a", compare_line.set_a, "path=value in A's scenario alone; repeatable")
       ->allow_extra_args(false);
   compare
       ->add_option("--set-b", compare_line.set_b,
@@ -492,6 +559,30 @@ int Main(int argc, char** argv) {
   compare->add_option("--profile", profile, "use this profile on both sides: a name or a file");
   compare->add_option("--level", level, "analytic, flow, auto or chunk, as of simulate")
       ->check(CLI::IsMember({"analytic", "flow", "auto", "chunk"}));
+  std::vector<std::string> topics;
+  CLI::App* explain = app.add_subcommand(
+      "explain", "why a step takes what it takes, what would change that, and what fits");
+  explain->add_option("scenario", scenario, "scenario file")->required();
+  explain
+      ->add_option(
+          "--what", topics,
+          "time, memory, comm, formula, oom or sensitivity; several by commas; all if left "
+          "out")
+      ->delimiter(',');
+  explain->footer(
+      "What is explained:\n"
+      "  time         by module, kind of op and kernel, what binds each; the critical path\n"
+      "  memory       by component, module and tensor, at the peak of the fullest GPU\n"
+      "  comm         by parallel group and collective; whether the topology matters at all\n"
+      "  formula      the golden formula's terms\n"
+      "  oom          which micro-batches fit; where the plan does not, fixes by what they cost\n"
+      "  sensitivity  what 10 % more of each resource buys; where encoders could work instead");
+  explain->add_flag("-v,--verbose", options.verbose,
+                    "every kernel, tensor and part; also where one topic is asked for");
+  explain->add_option("-j,--jobs", options.jobs, "threads (default: one per core)")
+      ->check(CLI::Range(0, 4096));
+  common(explain);
+  scenario_options(explain);
 
   CLI::App* list = app.add_subcommand(
       "list", "names in the catalogue: models, clusters, profiles, stacks; rates by dtype");
@@ -584,8 +675,9 @@ int Main(int argc, char** argv) {
     all_inputs.push_back(calibrate_line.base);
     all_inputs.push_back(calibrate_line.truth);
     for (const std::string& more :
-         {scenario, measured_run, file, loads, cluster, compare_line.scenario, published.records, published.encoders,
-          expect.measured, execute_line.truth, profile, watch.log, watch.baseline, watch.simulate})
+         {scenario, measured_run, file, loads, cluster, compare_line.scenario, published.records,
+          published.encoders, expect.measured, execute_line.truth, profile, watch.log,
+          watch.baseline, watch.simulate})
       all_inputs.push_back(more);
     RefuseToReplace(all_inputs, {{"-o", options.output},
                                  {"--prometheus", options.prometheus},
@@ -608,7 +700,9 @@ int Main(int argc, char** argv) {
       if (!collective.empty()) calibrate_line.import.kind = CollectiveByTestName(collective);
       code = CalibrateCommand(options, calibrate_line);
     } else if (sweep->parsed()) {
-      code = SweepCommand(options, scenario, vary);
+      code = SweepCommand(options, scenario, design);
+    } else if (search->parsed()) {
+      code = SearchCommand(options, scenario, search_line);
     } else if (report->parsed()) {
       code = ReportCommand(options, inputs);
     } else if (formula->parsed()) {
@@ -636,8 +730,12 @@ int Main(int argc, char** argv) {
       code = MonitorCommand(options, watch);
     } else if (decide->parsed()) {
       code = DecideCommand(options, what, scenario, score);
+    } else if (emit->parsed()) {
+      code = EmitCommand(options, scenario, framework);
     } else if (compare->parsed()) {
       code = CompareCommand(options, compare_line);
+    } else if (explain->parsed()) {
+      code = ExplainCommand(options, scenario, topics);
     } else if (list->parsed()) {
       code = ListCommand(options, what);
     } else {

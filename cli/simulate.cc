@@ -17,6 +17,7 @@
 #include "sim/plan/pools.h"
 #include "sim/study/budget.h"
 #include "sim/study/busy_split.h"
+#include "sim/study/cost.h"
 #include "sim/study/data_report.h"
 #include "sim/study/fixes.h"
 #include "sim/study/phases.h"
@@ -175,6 +176,22 @@ void PoolFacts(const Evaluation& e, Table* facts) {
   }
 }
 
+// What the reader pays for it.
+void CostFacts(const Evaluation& e, Table* facts) {
+  const Scenario& s = e.scenario;
+  const RunCost step = CostOf(s, e.data ? e.data->mean_s : e.StepSeconds());
+  const auto row = [&](const char* name, const RunCost& cost, const char* of) {
+    std::string text = cost.money_known
+                           ? ShowNumber(cost.money) + " " + s.prices->currency
+                           : "not known: a kWh has a price, and no profile tells how many";
+    text += fmt::format(" for {}: {} GPU-hours", of, ShowNumber(cost.gpu_hours));
+    if (cost.energy_known) text += ", at most " + ShowNumber(cost.energy_kwh) + " kWh";
+    facts->Row({name, text});
+  };
+  row("cost", step, "a step");
+  if (s.target) row("", Times(step, s.target->Steps()), "all steps to the target");
+}
+
 std::string Summary(const Evaluation& e, const FixSearch& search, const Options& options) {
   const Format format = options.format;
   const GoldenWeights& weights = options.weights;
@@ -242,6 +259,7 @@ std::string Summary(const Evaluation& e, const FixSearch& search, const Options&
         {"to the target", fmt::format("{} for {} steps", ShowSeconds(s.target->Steps() * step),
                                       ShowNumber(s.target->Steps()))});
   }
+  if (s.prices) CostFacts(e, &facts);
   const std::vector<BudgetLine> budget = JudgeBudget(e);
   for (const BudgetLine& line : budget) {
     facts.Row({&line == budget.data() ? "budget" : "",

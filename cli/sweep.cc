@@ -10,9 +10,10 @@
 #include "cli/commands.h"
 #include "cli/io.h"
 #include "cli/version.h"
-#include "sim/core/hash.h"
 #include "sim/study/budget.h"
+#include "sim/study/design.h"
 #include "sim/study/figures.h"
+#include "sim/study/fingerprint.h"
 #include "sim/study/sweep.h"
 
 namespace aurum {
@@ -36,36 +37,6 @@ std::string Duration(double seconds) {
   return fmt::format("{} h {} min", whole / 3600, whole / 60 % 60);
 }
 
-// What the results rest on beside the scenario: every catalogue file that a point may name.
-std::string Fingerprint(const JsonDocument& scenario, const std::vector<Axis>& axes,
-                        InputCache* cache) {
-  std::string text;
-  const auto add = [&](const std::string& role, const std::string& name) {
-    try {
-      if (role == "model") text += name + cache->GetModel(name).hash;
-      if (role == "cluster") {
-        const auto cluster = cache->GetCluster(name);
-        text += name + cluster.hash + cache->GetProfile(cluster.value->gpu.profile).hash;
-      }
-      if (role == "profile") text += name + cache->GetProfile(name).hash;
-      if (role == "stack") text += name + cache->GetStack(name).hash;
-    } catch (const InputError&) {
-      text += name;  // the points that name it will say what is wrong
-    }
-  };
-  for (const std::string role : {"model", "cluster", "profile", "stack"}) {
-    if (const Json* value = scenario.root.Find(role); value != nullptr && value->IsString())
-      add(role, value->AsString());
-    for (const Axis& axis : axes) {
-      if (AxisPointer(axis.path) != "/" + role) continue;
-      for (const Json& value : axis.values) {
-        if (value.IsString()) add(role, value.AsString());
-      }
-    }
-  }
-  return HashText(text).Hex();
-}
-
 // `too_large` counts points that have an answer but do not fit the device.
 std::vector<Figure> EvaluatePoint(const JsonDocument& document, InputCache* cache, Level level,
                                   Fold fold, std::atomic<std::size_t>* too_large) {
@@ -82,39 +53,51 @@ std::vector<Figure> EvaluatePoint(const JsonDocument& document, InputCache* cach
   return FiguresOf(e);
 }
 
-// Reads the scenario once with every value of every axis, the other axes at their first: what is wrong with a value by itself is
-// found without evaluating anything.
-void CheckEveryValue(const JsonDocument& document, const std::vector<Axis>& axes,
-                     InputCache* cache) {
+// Reads the scenario once with every value of every axis, the other axes at their first point: what is wrong with a value by itself is
+// found without evaluating anything. Of axes that are drawn or walk together, their first points.
+void CheckEveryValue(const JsonDocument& document, const Design& design, InputCache* cache) {
   constexpr std::size_t kMostValues = 2000;  // of one axis
-  JsonDocument point = document;
-  point.root = WithoutSweep(document.root);
-  for (const Axis& axis : axes)
-    SetPath(&point, axis.path, axis.values.front(), "axis " + axis.path);
-  for (const Axis& axis : axes) {
-    for (std::size_t i = 0; i < std::min(axis.values.size(), kMostValues); ++i) {
-      SetPath(&point, axis.path, axis.values[i],
-              "axis " + axis.path + " = " + axis.values[i].Dump());
-      try {
-        ReadScenario(point, cache);
-      } catch (const InputError& error) {
-        if (error.exit_code() != ExitCode::kInfeasible)
-          throw;  // a plan that does not divide is an answer
-      }
+  const auto read = [&](const JsonDocument& point) {
+    try {
+      ReadScenario(point, cache);
+    } catch (const InputError& error) {
+      if (error.exit_code() != ExitCode::kInfeasible)
+        throw;  // a plan that does not divide is an answer
     }
-    SetPath(&point, axis.path, axis.values.front(), "axis " + axis.path);
+  };
+  PointCursor cursor(document, design);
+  if (!design.IsGrid()) {
+    for (std::size_t i = 0; i < std::min(design.points(), kMostValues); ++i) {
+      cursor.MoveTo(i);
+      read(cursor.document());
+    }
+    return;
+  }
+  // The ordinal of a point with one axis away from its first value is that value's index times the sizes of the axes after it.
+  const std::vector<Axis>& axes = design.axes();
+  std::size_t stride = 1;
+  for (std::size_t a = axes.size(); a-- > 0;) {
+    for (std::size_t i = 0; i < std::min(axes[a].values.size(), kMostValues); ++i) {
+      cursor.MoveTo(i * stride);
+      read(cursor.document());
+    }
+    stride *= axes[a].values.size();
   }
 }
 
-Json RowJson(const std::vector<Axis>& axes, const PointRow& row) {
+Json ValuesJson(const Design& design, std::size_t ordinal) {
+  const std::vector<Json> at = design.Values(ordinal);
+  Json values = Json::Object();
+  for (std::size_t i = 0; i < at.size(); ++i) values.Set(design.axes()[i].path, at[i]);
+  return values;
+}
+
+Json RowJson(const Design& design, const PointRow& row) {
   Json out = Json::Object();
   out.Set("point", static_cast<std::int64_t>(row.ordinal));
   out.Set("id", row.id.Hex());
   out.Set("status", PointStatusName(row.status));
-  const std::vector<std::size_t> at = PointIndices(axes, row.ordinal);
-  Json values = Json::Object();
-  for (std::size_t i = 0; i < axes.size(); ++i) values.Set(axes[i].path, axes[i].values[at[i]]);
-  out.Set("axes", std::move(values));
+  out.Set("axes", ValuesJson(design, row.ordinal));
   if (!row.diagnostic.empty()) out.Set("diagnostic", row.diagnostic);
   for (const Figure& figure : row.figures) {
     if (const auto* number = std::get_if<double>(&figure.value)) {
@@ -126,27 +109,74 @@ Json RowJson(const std::vector<Axis>& axes, const PointRow& row) {
   return out;
 }
 
+// A value as a cell of a list of points: what --points reads back as itself.
+std::string Cell(const Json& value) {
+  if (!value.IsString()) return value.Dump();
+  const std::string& text = value.AsString();
+  try {
+    if (ParseAxisValue(text).IsString() && ParseAxisValue(text).AsString() == text) return text;
+  } catch (const InputError&) {
+    // In quotes, then.
+  }
+  return value.Dump();
+}
+
+// The points and nothing of their results: the first ones to look at, or all to edit and to give to --points.
+void ShowPoints(const Options& options, const JsonDocument& document, const Design& design) {
+  constexpr std::size_t kFirst = 10;
+  const std::size_t shown =
+      options.format == Format::kTable ? std::min(design.points(), kFirst) : design.points();
+  if (options.format == Format::kJson || options.format == Format::kJsonLines) {
+    const bool lines = options.format == Format::kJsonLines;
+    std::string text = lines ? "" : "[\n";
+    for (std::size_t i = 0; i < shown; ++i)
+      text += ValuesJson(design, i).Dump() + (lines || i + 1 == shown ? "\n" : ",\n");
+    WriteOutput(options, text + (lines ? "" : "]\n"));
+    return;
+  }
+  const bool ids = options.format == Format::kTable;
+  std::vector<std::string> header;
+  if (ids) header = {"point", "id"};
+  for (const Axis& axis : design.axes()) header.push_back(axis.path);
+  Table table(header, (ids ? "><" : "") + std::string(design.axes().size(), '>'));
+  PointCursor cursor(document, design);
+  for (std::size_t i = 0; i < shown; ++i) {
+    std::vector<std::string> cells;
+    if (ids) {
+      cursor.MoveTo(i);
+      cells = {std::to_string(i), cursor.id().Hex().substr(0, 12)};
+    }
+    for (const Json& value : design.Values(i)) cells.push_back(Cell(value));
+    table.Row(std::move(cells));
+  }
+  WriteOutput(options, table.As(options.format));
+}
+
 }  // namespace
 
 ExitCode SweepCommand(const Options& options, const std::string& file,
-                      const std::vector<std::string>& vary) {
+                      const DesignOptions& designed) {
   const JsonDocument document = OpenScenario(options, file);
-  const std::vector<Axis> axes = SweepAxes(document, vary);
-  const std::size_t total = CheckAxes(axes);
+  const Design design = SweepDesign(document, designed);
   InputCache cache(options.data_root);
   const std::string level(LevelName(options.level));
-  if (axes.empty()) {
+  if (design.axes().empty()) {
     ThrowInput(700, "there is nothing to sweep: the scenario has no axes",
                "add \"sweep\": {\"axes\": [...]}, or --vary plan.micro_batch_size=1,2,4");
+  }
+  const std::string dropped =
+      design.dropped() == 0 ? ""
+                            : fmt::format("; {} were there twice and count once", design.dropped());
+  if (options.dry_run) {
+    CheckEveryValue(document, design, &cache);
+    Narrate(options, fmt::format("'{}' has {} points over {} axes: {}{}", file, design.points(),
+                                 design.axes().size(), design.Describe(), dropped));
+    if (options.verbose || options.format != Format::kTable) ShowPoints(options, document, design);
+    return ExitCode::kOk;
   }
   if (options.format == Format::kCsv || options.format == Format::kMarkdown) {
     ThrowInput(709, "a sweep writes a database, JSON or JSON lines",
                "-o RUN.db, then aurum report RUN.db -o run.csv", ExitCode::kUsage);
-  }
-  if (options.dry_run) {
-    CheckEveryValue(document, axes, &cache);
-    Narrate(options, fmt::format("'{}' has {} points over {} axes", file, total, axes.size()));
-    return ExitCode::kOk;
   }
   if (options.output.empty() && options.format == Format::kTable) {
     ThrowInput(708, "a sweep needs somewhere to put its points",
@@ -157,6 +187,7 @@ ExitCode SweepCommand(const Options& options, const std::string& file,
   run.stop = &g_stop;
   std::signal(SIGINT, OnInterrupt);
   std::signal(SIGTERM, OnInterrupt);
+  std::signal(SIGXFSZ, SIG_IGN);  // a quota is an error of the write, and then ours (E0726)
   const bool terminal = options.progress && isatty(STDERR_FILENO) != 0;
   bool shown = false;
   run.progress = [&](const SweepProgress& p) {
@@ -176,19 +207,20 @@ ExitCode SweepCommand(const Options& options, const std::string& file,
     const bool lines = options.format != Format::kJson;
     std::string all;
     run.on_point = [&](const PointRow& row) {
-      const Json json = RowJson(axes, row);
+      const Json json = RowJson(design, row);
       if (lines) {
         WriteOutput(options, json.Dump() + "\n");
       } else {
         all += (all.empty() ? "[\n" : ",\n") + json.Dump();
       }
     };
-    summary = RunSweep(document, axes, evaluate, run, nullptr);
+    summary = RunSweep(document, design, evaluate, run, nullptr);
     if (!lines) WriteOutput(options, all + "\n]\n");
   } else {
-    Study study{document, axes, kToolVersion, level + " " + Fingerprint(document, axes, &cache)};
+    const Study study{document, design, kToolVersion,
+                      level + " " + StudyFingerprint(document, design, &cache), {}};
     Store store = Store::Open(options.output, study);
-    summary = RunSweep(document, axes, evaluate, run, &store);
+    summary = RunSweep(document, design, evaluate, run, &store);
   }
   if (shown) std::fputs("\n", stderr);
   const double rate =
@@ -203,6 +235,7 @@ ExitCode SweepCommand(const Options& options, const std::string& file,
   if (summary.stored_before > 0)
     said += fmt::format("; {} were there already", summary.stored_before);
   if (!options.output.empty()) said += ", in " + options.output;
+  said += dropped;
   Narrate(options, said);
   if (!summary.first_failure.empty())
     Narrate(options, "the first failure:\n" + summary.first_failure);

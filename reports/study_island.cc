@@ -29,13 +29,13 @@ std::vector<StudyPoint> ReadPoints(StoreReader* reader) {
 }
 
 std::string PointName(const StudyInfo& info, std::size_t ordinal) {
-  const std::vector<std::size_t> at = PointIndices(info.axes, ordinal);
+  const std::vector<Json> values = info.design.Values(ordinal);
   std::string name;
-  for (std::size_t i = 0; i < info.axes.size(); ++i) {
-    const Json& value = info.axes[i].values[at[i]];
-    const std::size_t dot = info.axes[i].path.find_last_of("./");
-    name += (i > 0 ? ", " : "") + info.axes[i].path.substr(dot == std::string::npos ? 0 : dot + 1) +
-            " " + (value.IsString() ? value.AsString() : value.Dump());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::string& path = info.design.axes()[i].path;
+    const std::size_t dot = path.find_last_of("./");
+    name += (i > 0 ? ", " : "") + path.substr(dot == std::string::npos ? 0 : dot + 1) + " " +
+            (values[i].IsString() ? values[i].AsString() : values[i].Dump());
   }
   return name;
 }
@@ -121,10 +121,9 @@ Json BestIsland(const StudyInfo& info, const Json& plans, const std::vector<Stud
     ordinal = std::stoul(chosen);
   }
   JsonDocument document{info.scenario, {{"stored scenario", ""}}};
-  const std::vector<std::size_t> at = PointIndices(info.axes, ordinal);
-  for (std::size_t i = 0; i < info.axes.size(); ++i) {
-    SetPath(&document, info.axes[i].path, info.axes[i].values[at[i]], "axis");
-  }
+  const std::vector<Json> values = info.design.Values(ordinal);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    SetPath(&document, info.design.axes()[i].path, values[i], "axis");
   const Evaluation e = Evaluate(ReadScenario(document, cache), Level::kAnalytic);
   return EvaluationIsland(e, document, cache, origin);
 }
@@ -164,9 +163,10 @@ Json StudyIsland(const std::string& path, InputCache* cache, const ReportOrigin&
   Json island = golden ? Json::Object() : BestIsland(info, body, points, cache, origin);
   island.Set("schema", "aurum.report/1");
   island.Set("tool_version", origin.tool_version);
-  island.Set(
-      "run_id",
-      HashText(info.scenario.Dump() + info.fingerprint + AxesToJson(info.axes).Dump()).Hex());
+  island.Set("run_id",
+             HashText(info.scenario.Dump() + info.fingerprint + info.design.AxesJson().Dump() +
+                      (info.design.IsGrid() ? "" : info.design.SpecJson().Dump()))
+                 .Hex());
   island.Set("generated_at", origin.generated_at);
   island.Set("title", text("name").empty() ? "sweep" : text("name"));
   island.Set("question", text("question").empty()
@@ -174,7 +174,7 @@ Json StudyIsland(const std::string& path, InputCache* cache, const ReportOrigin&
                              : text("question"));
   island.Set("answer", answer);
   std::string hardware = text("cluster");
-  for (const Axis& axis : info.axes) {
+  for (const Axis& axis : info.design.axes()) {
     if (AxisPointer(axis.path) != "/cluster") continue;
     hardware.clear();
     for (const Json& value : axis.values)
@@ -188,10 +188,16 @@ Json StudyIsland(const std::string& path, InputCache* cache, const ReportOrigin&
     facts.Append(Json::Array({Json(name), Json(value)}));
   };
   fact("Points", fmt::format("{} of {}, {} of them simulated", points.size(), info.points, ok));
-  for (const Axis& axis : info.axes) {
+  if (!info.design.IsGrid()) fact("Design", info.design.Describe());
+  for (const Axis& axis : info.design.axes()) {
     const auto show = [](const Json& value) {
       return value.IsString() ? value.AsString() : value.Dump();
     };
+    if (axis.range) {
+      fact(axis.path, fmt::format("{} {:g} … {:g}", axis.range->integer ? "whole numbers" : "from",
+                                  axis.range->from, axis.range->to));
+      continue;
+    }
     fact(axis.path, fmt::format("{} values, {} … {}", axis.values.size(), show(axis.values.front()),
                                 show(axis.values.back())));
   }

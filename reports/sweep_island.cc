@@ -276,8 +276,9 @@ Json WeightsJson(const Weights& w, double inside) {
 }  // namespace
 
 bool IsGoldenSweep(const StudyInfo& info) {
+  if (!info.design.IsGrid()) return false;  // maps need a grid
   std::size_t golden = 0;
-  for (const Axis& axis : info.axes) {
+  for (const Axis& axis : info.design.axes()) {
     const std::string pointer = AxisPointer(axis.path);
     if (std::find(std::begin(kAxisPointers), std::end(kAxisPointers), pointer) !=
         std::end(kAxisPointers)) {
@@ -294,30 +295,31 @@ bool IsGoldenSweep(const StudyInfo& info) {
 
 SweepSection MakeSweepSection(const StudyInfo& info, const std::vector<StudyPoint>& points,
                               InputCache* cache) {
+  const std::vector<Axis>& study_axes = info.design.axes();
   // Which axis is which.
   std::array<std::size_t, 3> axis{};
   std::vector<std::size_t> others;
   GridShape shape{};
   Json axes = Json::Object();
   const char* names[3] = {"flops_gflop_per_token", "comm_bw_gb_per_s", "align_ratio"};
-  for (std::size_t a = 0; a < info.axes.size(); ++a) {
+  for (std::size_t a = 0; a < study_axes.size(); ++a) {
     const auto* found = std::find(std::begin(kAxisPointers), std::end(kAxisPointers),
-                                  AxisPointer(info.axes[a].path));
+                                  AxisPointer(study_axes[a].path));
     if (found == std::end(kAxisPointers))
       others.push_back(a);
     else
       axis[static_cast<std::size_t>(found - std::begin(kAxisPointers))] = a;
   }
   for (std::size_t i = 0; i < 3; ++i) {
-    shape[i] = info.axes[axis[i]].values.size();
-    axes.Set(names[i], Json::Numbers(AxisNumbers(info.axes[axis[i]])));
+    shape[i] = study_axes[axis[i]].values.size();
+    axes.Set(names[i], Json::Numbers(AxisNumbers(study_axes[axis[i]])));
   }
 
   // One entry per combination of the other axes.
   std::map<std::vector<std::size_t>, std::size_t> index;
   std::vector<Entry> entries;
   for (const StudyPoint& p : points) {
-    const std::vector<std::size_t> at = PointIndices(info.axes, p.ordinal);
+    const std::vector<std::size_t> at = info.design.Rows(p.ordinal);
     std::vector<std::size_t> key;
     for (const std::size_t a : others) key.push_back(at[a]);
     auto [found, added] = index.emplace(key, entries.size());
@@ -325,7 +327,8 @@ SweepSection MakeSweepSection(const StudyInfo& info, const std::vector<StudyPoin
       Entry entry;
       JsonDocument document{info.scenario, {{"stored scenario", ""}}};
       for (std::size_t i = 0; i < others.size(); ++i) {
-        SetPath(&document, info.axes[others[i]].path, info.axes[others[i]].values[key[i]], "axis");
+        SetPath(&document, study_axes[others[i]].path, study_axes[others[i]].values[key[i]],
+                "axis");
       }
       entry.model = document.root.Find("model")->AsString();
       entry.cluster = document.root.Find("cluster")->AsString();
@@ -360,7 +363,7 @@ SweepSection MakeSweepSection(const StudyInfo& info, const std::vector<StudyPoin
 
   SweepSection section;
   std::array<std::vector<double>, 3> axis_values;
-  for (std::size_t i = 0; i < 3; ++i) axis_values[i] = AxisNumbers(info.axes[axis[i]]);
+  for (std::size_t i = 0; i < 3; ++i) axis_values[i] = AxisNumbers(study_axes[axis[i]]);
   Json models = Json::Array();
   std::vector<BoundaryOf> whole;  // over all entries: shares and reasons
   for (const Weights& w : weights) {

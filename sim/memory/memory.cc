@@ -158,6 +158,17 @@ bool HasExperts(const Model& model) {
   return false;
 }
 
+// What a GPU shows beyond what its allocator holds: context, communicators, and what nobody placed.
+double BesideReserved(const Scenario& s, const LastingMemory& lasting) {
+  const Stack& stack = *s.stack;
+  return stack.runtime_bytes + (s.cluster->GpuCount() > 1 ? stack.communicator_bytes : 0) +
+         stack.state_margin * (lasting.weights + lasting.gradients + lasting.optimizer);
+}
+
+double FragmentationShare(const Scenario& s) {
+  return HasExperts(*s.model) ? s.stack->expert_fragmentation : s.stack->fragmentation;
+}
+
 void FillClass(const Scenario& s, const LastingMemory& lasting, const Moving& moving,
                ClassMemory* memory) {
   const Stack& stack = *s.stack;
@@ -188,12 +199,8 @@ void FillClass(const Scenario& s, const LastingMemory& lasting, const Moving& mo
     }
   }
   for (const double bytes : m.at_peak) m.allocated_bytes += bytes;
-  const double share = HasExperts(*s.model) ? stack.expert_fragmentation : stack.fragmentation;
-  m.reserved_bytes = m.allocated_bytes + share * moves;
-  const double state = lasting.weights + lasting.gradients + lasting.optimizer;
-  m.peak_bytes = m.reserved_bytes + stack.runtime_bytes +
-                 (s.cluster->GpuCount() > 1 ? stack.communicator_bytes : 0) +
-                 stack.state_margin * state;
+  m.reserved_bytes = m.allocated_bytes + FragmentationShare(s) * moves;
+  m.peak_bytes = m.reserved_bytes + BesideReserved(s, lasting);
   Part(m, MemoryComponent::kRuntime) = m.peak_bytes - m.allocated_bytes;
 }
 
@@ -256,6 +263,12 @@ std::string FitName(Fit fit) {
 double UsableBytes(double card_bytes) {
   const double kept = std::clamp(0.25 * kGiB + 0.007 * card_bytes, 0.5 * kGiB, kGiB);
   return std::max(card_bytes - kept, 0.0);
+}
+
+double PeakOf(const Scenario& s, const LastingMemory& lasting, double moving_bytes) {
+  return lasting.weights + lasting.gradients + lasting.optimizer + lasting.communication +
+         lasting.workspace + lasting.kv_cache + moving_bytes * (1 + FragmentationShare(s)) +
+         BesideReserved(s, lasting);
 }
 
 MemoryReport MeasureMemory(const Scenario& s, const Program& program, const Outcome& outcome) {

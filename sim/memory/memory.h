@@ -79,6 +79,9 @@ struct MemoryReport {
 // 80). An integrated GPU shares its memory with the system: there it is an upper bound.
 double UsableBytes(double card_bytes);
 
+// The peak of a GPU that holds what lasts and so much of what moves at once; loading apart.
+double PeakOf(const Scenario& scenario, const LastingMemory& lasting, double moving_bytes);
+
 // Follows the program's own takes and returns through the outcome's times, on top of the state that
 // lasts (state.h). Bytes per parameter, kept activations, context and fragmentation are the stack's
 // (sim/cost/stack.h).

@@ -10,10 +10,12 @@
 #include "sim/plan/emit.h"
 #include "sim/plan/fusion.h"
 #include "sim/plan/host_link.h"
+#include "sim/plan/plan_costs.h"
 #include "sim/plan/pools.h"
 #include "sim/plan/pricing.h"
 #include "sim/plan/rank_shares.h"
 #include "sim/plan/schedule.h"
+#include "sim/plan/stage_costs.h"
 #include "sim/plan/units.h"
 #include "sim/plan/waves.h"
 
@@ -55,17 +57,7 @@ class Lowering {
 
   Program Run() {
     assert(!program_.executable || options_.traffic == Traffic::kNone);
-    program_.own_flops_per_token = ForwardFlopsPerToken(s_, context_);
-    if (s_.what_if.flops_per_token)
-      program_.flops_scale = *s_.what_if.flops_per_token / program_.own_flops_per_token;
-    context_.flops_scale = program_.flops_scale;
-    stages_ = MakeStages(s_, context_);
-    for (const Pool& pool : s_.pools) {
-      CostContext context = context_;
-      context.profile = pool.profile.get();
-      pool_stages_.push_back(MakeStages(s_, context, &context_));
-      program_.provenance = Weakest(program_.provenance, pool.profile->provenance);
-    }
+    MakeUnits();
     if (s_.step != nullptr) {
       if (options_.traffic != Traffic::kNone) {
         ThrowInput(387, "samples that differ are simulated at the analytic level alone",
@@ -115,7 +107,40 @@ class Lowering {
     return std::move(program_);
   }
 
+  PlanCosts Costs(bool communication) {
+    MakeUnits();
+    pricer_.emplace(s_, options_, &program_);
+    for (std::size_t stage = 0; stage < stages_.size(); ++stage) AskForCommunication(stage);
+    communication ? pricer_->Settle() : pricer_->SettleUnpriced();
+    PlanCosts costs;
+    costs.encoder_stages = s_.plan.encoder_stages;
+    costs.pipeline = pipeline_;
+    costs.begin_s = s_.stack->step_overhead_s + s_.data_stall_s;
+    costs.host_bandwidth = s_.plan.offload.Any() && Training() ? HostBandwidth() : 0;
+    costs.exact_loads = s_.step == nullptr;
+    for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
+      costs.stages.push_back(CostsOfStage(s_, *pricer_, stages_[stage], communication_[stage],
+                                          stage, costs.host_bandwidth));
+    }
+    return costs;
+  }
+
  private:
+  // What every chunk runs, by stage and kind of device.
+  void MakeUnits() {
+    program_.own_flops_per_token = ForwardFlopsPerToken(s_, context_);
+    if (s_.what_if.flops_per_token)
+      program_.flops_scale = *s_.what_if.flops_per_token / program_.own_flops_per_token;
+    context_.flops_scale = program_.flops_scale;
+    stages_ = MakeStages(s_, context_);
+    for (const Pool& pool : s_.pools) {
+      CostContext context = context_;
+      context.profile = pool.profile.get();
+      pool_stages_.push_back(MakeStages(s_, context, &context_));
+      program_.provenance = Weakest(program_.provenance, pool.profile->provenance);
+    }
+  }
+
   bool Training() const { return s_.workload.task == Task::kTrain; }
   std::size_t First() const { return static_cast<std::size_t>(s_.plan.encoder_stages); }
   bool Own(std::size_t stage) const { return stage < First(); }
@@ -284,22 +309,24 @@ class Lowering {
     const auto compressed = [&](std::size_t i) {
       return s_.plan.modules[chunk.units[i].module].compression.Any();
     };
+    std::size_t carrier = 0;  // of the bucket's units, the last whose gradients are made
     for (std::size_t i = chunk.units.size(); i-- > 0;) {
       const UnitParameters& p = chunk.units[i].parameters;
       const bool trained = chunk.units[i].trained;
       bucket.dense += (trained ? p.dense : 0) + p.adapters;
       if (AddsUpOverTp(chunk.units[i], stage)) bucket.split += (trained ? p.dense : 0) + p.adapters;
       bucket.experts += trained ? p.experts : 0;
+      if (chunk.units[i].TrainedParameters() > 0) carrier = i;
       const bool full = (bucket.dense + bucket.experts) * s_.stack->gradient_exchange_bytes >=
                         s_.plan.bucket_bytes;
       // A bucket is of one module where modules compress or keep to themselves.
       const bool border = i > 0 && chunk.units[i - 1].module != chunk.units[i].module &&
                           (s_.plan.modality_barrier || compressed(i) || compressed(i - 1));
       if (!full && !whole_units && !border && i > 0) continue;
-      // Of the units left, the first whose backward runs must carry what is collected.
-      if (!chunk.units[i].backward && bucket.dense + bucket.experts == 0) continue;
-      bucket.module = chunk.units[i].module;
-      pricer_->AskForReductions(bucket, stage, &said.units[i]);
+      if (bucket.dense + bucket.experts == 0) continue;
+      // What is frozen makes no gradients, and so none that a reduction could follow.
+      bucket.module = chunk.units[carrier].module;
+      pricer_->AskForReductions(bucket, stage, &said.units[carrier]);
       bucket = {};
     }
     return said;
@@ -510,6 +537,11 @@ std::uint32_t Program::ClassOf(int gpu) const {
   std::uint32_t c = 0;
   while (gpu >= classes[c].first_gpu + classes[c].count) ++c;
   return c;
+}
+
+PlanCosts CostPlan(const Scenario& scenario, bool communication) {
+  const LowerOptions options;
+  return Lowering(scenario, options).Costs(communication);
 }
 
 Program Lower(const Scenario& scenario, const LowerOptions& options) {

@@ -216,6 +216,14 @@ void PlanPricer::Settle() {
       Seconds(alignment_.forward) + Seconds(alignment_.backward);
 }
 
+void PlanPricer::SettleUnpriced() {
+  classes_ = OneClassPerStage(s_.plan);
+  for (Asked& asked : asked_) {
+    asked.first_price = prices_.size();
+    prices_.emplace_back();
+  }
+}
+
 // False, and nothing is priced, where groups of one kind and stage cost differently: because some
 // cross a leaf or an NVLink domain, say, and others do not.
 bool PlanPricer::PriceAlike() {

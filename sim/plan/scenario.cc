@@ -203,6 +203,7 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
   scenario.name = reader.String("name", "");
   scenario.question = reader.String("question", "");
   reader.Ignore("sweep");
+  reader.Ignore("search");
   reader.Ignore("phases");
   reader.String("$schema", "");  // an editor's, not ours
 

@@ -1,6 +1,7 @@
 #include "sim/plan/simulate.h"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "sim/network/event_loop.h"
 
@@ -36,17 +37,22 @@ class GapSplitter {
   GapSplitter(const Program& program, const Schedule& schedule)
       : program_(program), schedule_(schedule) {}
 
-  void Split(OpId waiting, Time start, Time end, GapCause bubble, std::vector<Gap>* gaps) const {
+  // Appends the parts in time order.
+  void Split(OpId waiting, Time start, Time end, GapCause bubble,
+             std::vector<GapPart>* parts) const {
     const int micro_batch = program_.info[waiting].micro_batch;
     const std::uint32_t rank_class = program_.info[waiting].rank_class;
-    std::vector<Gap> found;
+    const std::size_t known = parts->size();
+    const auto found = [&](Time from, Time to, GapCause cause, OpId of) {
+      parts->push_back({{from, to, cause, micro_batch}, of});
+    };
     OpId op = waiting;
     Time upper = end;
     while (upper > start) {
       const OpId before = LastToEnd(op, op == waiting);
       if (before == op || (program_.info[before].lane == Lane::kMain &&
                            program_.info[before].rank_class == rank_class)) {
-        found.push_back({start, upper, CommunicationCause(program_.info[op]), micro_batch});
+        found(start, upper, CommunicationCause(program_.info[op]), op);
         break;
       }
       const Time from = std::max(schedule_.start[before], start);
@@ -54,27 +60,16 @@ class GapSplitter {
         // Another stage computes, or a slower rank of this one; before that it may itself have waited.
         const bool same_stage = program_.classes[program_.info[before].rank_class].stage ==
                                 program_.classes[rank_class].stage;
-        if (from < upper) {
-          found.push_back({from, upper, same_stage ? GapCause::kStraggler : bubble, micro_batch});
-        }
+        if (from < upper) found(from, upper, same_stage ? GapCause::kStraggler : bubble, before);
         upper = from;
         op = before;
         continue;
       }
-      if (from < upper)
-        found.push_back({from, upper, CommunicationCause(program_.info[before]), micro_batch});
+      if (from < upper) found(from, upper, CommunicationCause(program_.info[before]), before);
       upper = from;
       op = before;
     }
-    std::reverse(found.begin(), found.end());
-    for (const Gap& gap : found) {
-      if (!gaps->empty() && gaps->back().end == gap.start && gaps->back().cause == gap.cause &&
-          gaps->back().micro_batch == gap.micro_batch) {
-        gaps->back().end = gap.end;
-      } else {
-        gaps->push_back(gap);
-      }
-    }
+    std::reverse(parts->begin() + static_cast<std::ptrdiff_t>(known), parts->end());
   }
 
  private:
@@ -93,6 +88,24 @@ class GapSplitter {
   const Program& program_;
   const Schedule& schedule_;
 };
+
+// Appends gaps; those that touch and have one cause become one.
+void Join(const std::vector<GapPart>& parts, std::vector<Gap>* gaps) {
+  for (const auto& [gap, op] : parts) {
+    if (!gaps->empty() && gaps->back().end == gap.start && gaps->back().cause == gap.cause &&
+        gaps->back().micro_batch == gap.micro_batch) {
+      gaps->back().end = gap.end;
+    } else {
+      gaps->push_back(gap);
+    }
+  }
+}
+
+// The cause of a gap before `op` in which others compute; `computed`: the class has.
+GapCause BubbleBefore(const OpInfo& op, bool computed) {
+  if (op.kind == OpKind::kOptimizer) return GapCause::kPpCooldown;
+  return computed ? GapCause::kPpOther : GapCause::kPpWarmup;
+}
 
 void AddOp(const OpInfo& info, double seconds, TimeBreakdown* time) {
   switch (info.kind) {
@@ -193,6 +206,26 @@ Schedule SimulateSchedule(const Program& program, Level level, double epsilon) {
                       {.share_from_start = level != Level::kAuto, .epsilon = epsilon});
 }
 
+std::vector<GapPart> GapsByOp(const Program& program, const Schedule& schedule, int rank_class) {
+  std::vector<GapPart> parts;
+  const GapSplitter splitter(program, schedule);
+  Time busy_until{};
+  bool computed = false;
+  for (OpId op = 0; op < program.info.size(); ++op) {
+    const OpInfo& info = program.info[op];
+    if (info.lane != Lane::kMain || info.rank_class != static_cast<std::uint32_t>(rank_class))
+      continue;
+    if (schedule.start[op] > busy_until) {
+      splitter.Split(op, busy_until, schedule.start[op], BubbleBefore(info, computed), &parts);
+    }
+    busy_until = std::max(busy_until, schedule.end[op]);
+    computed = computed || info.kind == OpKind::kForward;
+  }
+  if (busy_until < schedule.makespan)
+    parts.push_back({{busy_until, schedule.makespan, GapCause::kPpCooldown, -1}, kNoOp});
+  return parts;
+}
+
 Outcome Simulate(const Program& program, Level level, double epsilon) {
   Outcome outcome;
   outcome.level = level;
@@ -205,16 +238,17 @@ Outcome Simulate(const Program& program, Level level, double epsilon) {
   outcome.gaps.resize(classes);
   std::vector<Time> busy_until(classes);
   std::vector<bool> computed(classes, false);
+  std::vector<GapPart> parts;
   // Ops of one stream are in launch order; the gap before each has a cause.
   for (OpId op = 0; op < program.info.size(); ++op) {
     const OpInfo& info = program.info[op];
     if (info.lane != Lane::kMain) continue;
     const std::size_t c = info.rank_class;
     if (schedule.start[op] > busy_until[c]) {
-      GapCause bubble = GapCause::kPpOther;
-      if (!computed[c]) bubble = GapCause::kPpWarmup;
-      if (info.kind == OpKind::kOptimizer) bubble = GapCause::kPpCooldown;
-      splitter.Split(op, busy_until[c], schedule.start[op], bubble, &outcome.gaps[c]);
+      parts.clear();
+      splitter.Split(op, busy_until[c], schedule.start[op], BubbleBefore(info, computed[c]),
+                     &parts);
+      Join(parts, &outcome.gaps[c]);
     }
     busy_until[c] = std::max(busy_until[c], schedule.end[op]);
     computed[c] = computed[c] || info.kind == OpKind::kForward;

@@ -66,6 +66,13 @@ struct Gap {
   int micro_batch = -1;
 };
 
+// A gap, or the part of one, that belongs to one op: the communication that ran, or the kernel of
+// another class that was waited for.
+struct GapPart {
+  Gap gap;
+  OpId op = kNoOp;  // none after the last op of the class's compute stream
+};
+
 struct Outcome {
   Schedule schedule;
   Level level = Level::kAnalytic;
@@ -79,6 +86,9 @@ struct Outcome {
 // When every op starts and ends; Simulate without the breakdown.
 // `epsilon`: rates may be off the fair ones by this much, relatively (event_loop.h); 0 is exact.
 Schedule SimulateSchedule(const Program& program, Level level, double epsilon = 0);
+
+// The gaps of one class as Outcome::gaps has them, op by op. O(ops + what gaps are made of).
+std::vector<GapPart> GapsByOp(const Program& program, const Schedule& schedule, int rank_class);
 
 // Runs a program. All but kAnalytic need a program that was lowered for that level.
 Outcome Simulate(const Program& program, Level level, double epsilon = 0);

@@ -119,7 +119,12 @@ std::optional<std::string> RepeatedValue(const std::vector<Json>& values) {
   return *twice;
 }
 
-std::optional<Problem> ValuesProblem(const Axis& axis) {
+std::optional<Problem> ValuesProblem(const Axis& axis, const AxisRules& rules) {
+  if (axis.range) {
+    if (rules.ranges) return std::nullopt;
+    return Problem{701, "the axis " + Quoted(axis.path) + " is a range without a step or a count",
+                   "give it one, or draw from it: --design random or --design lhs"};
+  }
   if (axis.values.empty()) {
     return Problem{702, "the axis " + Quoted(axis.path) + " has no values",
                    "give it at least one, or remove it"};
@@ -130,6 +135,7 @@ std::optional<Problem> ValuesProblem(const Axis& axis) {
                      "write a number"};
     }
   }
+  if (rules.repeats) return std::nullopt;
   if (const auto twice = RepeatedValue(axis.values)) {
     return Problem{707, "the axis " + Quoted(axis.path) + " holds " + *twice + " twice",
                    "give each value once; a computed axis with equal neighbours has too many "
@@ -334,28 +340,55 @@ std::vector<std::string_view> Split(std::string_view text, char separator) {
   }
 }
 
-// The values of "low:high:step" or "low:high:*factor"; nullopt if the text is a word that merely
-// holds colons.
-std::optional<std::vector<Json>> ParseRange(const std::string& text) {
+std::optional<Problem> RangeProblem(const AxisRange& range) {
+  if (!(range.from < range.to))
+    return Problem{703, "a range to draw from must end above its start", "swap the two ends"};
+  if (range.log && !(range.from > 0))
+    return Problem{703, "a logarithmic range starts above 0", "or leave out its log"};
+  const auto whole = [](double x) {
+    return std::floor(x) == x && std::abs(x) <= kLargestExactInteger;
+  };
+  if (range.integer && !(whole(range.from) && whole(range.to)))
+    return Problem{703, "a range of integers has ends that are none", "write whole numbers"};
+  return std::nullopt;
+}
+
+// The words after "low:high", if that is what `parts` are: "log" and "int", in any order.
+bool DrawnRange(const std::vector<std::string_view>& parts, AxisRange* range) {
+  if (parts.size() < 2 || parts.size() > 4) return false;
+  for (std::size_t i = 2; i < parts.size(); ++i) {
+    bool* flag = parts[i] == "log" ? &range->log : parts[i] == "int" ? &range->integer : nullptr;
+    if (flag == nullptr || *flag) return false;
+    *flag = true;
+  }
+  return true;
+}
+
+// Gives the axis the values of "low:high:step" or "low:high:*factor", or the range "low:high"; false
+// if the text is a word that merely holds colons.
+bool ParseRange(const std::string& text, Axis* axis) {
   const std::vector<std::string_view> parts = Split(text, ':');
   double low = 0;
-  if (parts.size() < 2) return std::nullopt;
+  if (parts.size() < 2) return false;
   const Spelled first = ParseNumber(parts[0], &low);
-  if (first == Spelled::kWord) return std::nullopt;
-  if (parts.size() != 3) {
+  if (first == Spelled::kWord) return false;
+  AxisRange range;
+  const bool drawn = DrawnRange(parts, &range);
+  if (parts.size() != 3 && !drawn) {
     Throw({701, Quoted(text) + " is not a range",
            "a range is low:high:step or low:high:*factor; a word with colons is written in double "
            "quotes"},
           ExitCode::kUsage);
   }
-  const bool multiply = !parts[2].empty() && parts[2].front() == '*';
-  const std::string_view third = multiply ? Trim(parts[2].substr(1)) : parts[2];
+  const std::string_view step_text = drawn ? std::string_view("1") : parts[2];
+  const bool multiply = !step_text.empty() && step_text.front() == '*';
+  const std::string_view third = multiply ? Trim(step_text.substr(1)) : step_text;
   double high = 0;
   double step = 0;
   const Spelled second = ParseNumber(parts[1], &high);
   const Spelled last = ParseNumber(third, &step);
   if (second == Spelled::kWord || last == Spelled::kWord) {
-    const std::string_view wrong = second == Spelled::kWord ? parts[1] : parts[2];
+    const std::string_view wrong = second == Spelled::kWord ? parts[1] : step_text;
     Throw({701, Quoted(wrong) + " is not a number, in the range " + Quoted(text), kVaryForms},
           ExitCode::kUsage);
   }
@@ -365,8 +398,17 @@ std::optional<std::vector<Json>> ParseRange(const std::string& text) {
            "use finite numbers"},
           ExitCode::kUsage);
   }
-  if (multiply) return FactorRange(text, low, high, step);
-  return StepRange(text, parts[0], parts[1], third, low, high, step);
+  if (drawn) {
+    range.from = low;
+    range.to = high;
+    if (const auto problem = RangeProblem(range)) Throw(*problem, ExitCode::kUsage);
+    axis->range = range;
+  } else if (multiply) {
+    axis->values = FactorRange(text, low, high, step);
+  } else {
+    axis->values = StepRange(text, parts[0], parts[1], third, low, high, step);
+  }
+  return true;
 }
 
 // ---- lists
@@ -509,12 +551,25 @@ std::vector<Json> Spaced(ObjectReader* axis) {
   return values;
 }
 
-Axis ReadAxis(ObjectReader* reader) {
+// Ends alone, where the rules allow it.
+AxisRange DrawnFrom(ObjectReader* axis) {
+  constexpr double kMax = std::numeric_limits<double>::max();
+  AxisRange range;
+  range.from = axis->Number("from", -kMax, kMax);
+  range.to = axis->Number("to", -kMax, kMax);
+  range.log = axis->ChoiceOr("scale", 0, {"linear", "log"}) == 1;
+  range.integer = axis->BoolOr("integer", false);
+  if (const auto problem = RangeProblem(range))
+    axis->Fail(problem->code, "from", problem->message, problem->help);
+  return range;
+}
+
+Axis ReadAxis(ObjectReader* reader, const AxisRules& rules) {
   Axis axis;
   axis.path = reader->String("path");
   const bool listed = reader->value().Find("values") != nullptr;
-  const bool spaced =
-      reader->Has("from") || reader->Has("to") || reader->Has("count") || reader->Has("scale");
+  const bool spaced = reader->Has("from") || reader->Has("to") || reader->Has("count") ||
+                      reader->Has("scale") || reader->Has("integer");
   if (listed && spaced) {
     reader->Fail(701, "values", "an axis has either 'values' or 'from', 'to' and 'count'",
                  "remove one of the two");
@@ -530,8 +585,18 @@ Axis ReadAxis(ObjectReader* reader) {
                    "'values' must be an array, not " + std::string(values.TypeName()));
     }
     for (const Json& value : values.items()) axis.values.push_back(Canonical(value));
-  } else {
+  } else if (reader->Has("count")) {
+    if (reader->Has("integer")) {
+      reader->Fail(701, "integer", "an axis with a count has its own values",
+                   "remove 'integer', or 'count' to draw whole numbers between the ends");
+    }
     axis.values = Spaced(reader);
+  } else {
+    axis.range = DrawnFrom(reader);
+    if (!rules.ranges) {
+      reader->Fail(701, "", "this axis has two ends and no count",
+                   R"(give it "count", or draw from it: "design": {"kind": "lhs", "points": N})");
+    }
   }
   reader->Finish();
   return axis;
@@ -556,30 +621,37 @@ std::string AxisPointer(std::string_view path) {
   return pointer;
 }
 
-std::vector<Axis> ReadAxes(const JsonDocument& scenario) {
+std::vector<Axis> ReadAxes(const JsonDocument& scenario, const AxisRules& rules) {
   ObjectReader top(scenario, scenario.root, "");
   auto sweep = top.ObjectIf("sweep");
   if (!sweep) return {};
   std::vector<Axis> axes;
   for (ObjectReader& reader : sweep->Objects("axes")) {
-    Axis axis = ReadAxis(&reader);
+    Axis axis = ReadAxis(&reader, rules);
     const auto check = [&](const std::optional<Problem>& problem, std::string_view key) {
       if (problem) reader.Fail(problem->code, key, problem->message, problem->help);
     };
     check(PathProblem(axis.path), "path");
-    check(ValuesProblem(axis), axis.values.empty() || reader.Has("values") ? "values" : "count");
+    check(ValuesProblem(axis, rules),
+          axis.values.empty() || reader.Has("values") ? "values" : "count");
     check(ConflictProblem(axes, axis), "path");
     axes.push_back(std::move(axis));
   }
   std::size_t points = 0;
-  if (const auto problem = CountProblem(axes, &points)) {
-    sweep->Fail(problem->code, "axes", problem->message, problem->help);
+  if (rules.product) {
+    if (const auto problem = CountProblem(axes, &points))
+      sweep->Fail(problem->code, "axes", problem->message, problem->help);
   }
+  sweep->Ignore("design");  // ReadDesign's
   sweep->Finish();
   return axes;
 }
 
-Axis ParseVary(std::string_view text) {
+Json ParseAxisValue(const std::string& text) { return ParseItem(text, false); }
+
+Json CanonicalAxisValue(Json value) { return Canonical(std::move(value)); }
+
+Axis ParseVary(std::string_view text, const AxisRules& rules) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos) {
     Throw({701, "'--vary " + std::string(text) + "' has no '='", kVaryForms}, ExitCode::kUsage);
@@ -592,21 +664,19 @@ Axis ParseVary(std::string_view text) {
     Throw({702, "'--vary " + axis.path + "=' has no values", kVaryForms}, ExitCode::kUsage);
   }
   const std::vector<std::string> items = SplitList(list);
-  if (items.size() == 1 && !OpensJson(items[0])) {
-    if (auto values = ParseRange(items[0])) axis.values = std::move(*values);
-  }
-  if (axis.values.empty()) {
+  if (items.size() != 1 || OpensJson(items[0]) || !ParseRange(items[0], &axis)) {
     for (const std::string& item : items) axis.values.push_back(ParseItem(item, items.size() > 1));
   }
-  if (const auto problem = ValuesProblem(axis)) Throw(*problem, ExitCode::kUsage);
+  if (const auto problem = ValuesProblem(axis, rules)) Throw(*problem, ExitCode::kUsage);
   return axis;
 }
 
-std::vector<Axis> SweepAxes(const JsonDocument& scenario, const std::vector<std::string>& vary) {
-  std::vector<Axis> axes = ReadAxes(scenario);
+std::vector<Axis> SweepAxes(const JsonDocument& scenario, const std::vector<std::string>& vary,
+                            const AxisRules& rules) {
+  std::vector<Axis> axes = ReadAxes(scenario, rules);
   std::vector<Axis> varied;
   for (const std::string& text : vary) {
-    Axis axis = ParseVary(text);
+    Axis axis = ParseVary(text, rules);
     if (const auto problem = ConflictProblem(varied, axis)) Throw(*problem, ExitCode::kUsage);
     varied.push_back(std::move(axis));
   }
@@ -621,19 +691,23 @@ std::vector<Axis> SweepAxes(const JsonDocument& scenario, const std::vector<std:
       axes.push_back(axis);
     }
   }
-  CheckAxes(axes);
+  CheckAxes(axes, rules);
   return axes;
 }
 
-std::size_t CheckAxes(const std::vector<Axis>& axes) {
+std::size_t CheckAxes(const std::vector<Axis>& axes, const AxisRules& rules) {
   std::vector<Axis> before;  // paths alone; the values need no copy
   for (const Axis& axis : axes) {
     if (const auto problem = PathProblem(axis.path)) Throw(*problem);
-    if (const auto problem = ValuesProblem(axis)) Throw(*problem);
+    if (const auto problem = ValuesProblem(axis, rules)) Throw(*problem);
+    if (axis.range) {
+      if (const auto problem = RangeProblem(*axis.range)) Throw(*problem);
+    }
     if (const auto problem = ConflictProblem(before, axis)) Throw(*problem);
     before.push_back({axis.path, {}});
   }
-  std::size_t points = 0;
+  std::size_t points = 1;
+  if (!rules.product) return points;
   if (const auto problem = CountProblem(axes, &points)) Throw(*problem);
   return points;
 }
@@ -643,7 +717,14 @@ Json AxesToJson(const std::vector<Axis>& axes) {
   for (const Axis& axis : axes) {
     Json entry = Json::Object();
     entry.Set("path", axis.path);
-    entry.Set("values", Json::Array(axis.values));
+    if (axis.range) {
+      entry.Set("from", CanonicalNumber(axis.range->from));
+      entry.Set("to", CanonicalNumber(axis.range->to));
+      if (axis.range->log) entry.Set("scale", "log");
+      if (axis.range->integer) entry.Set("integer", true);
+    } else {
+      entry.Set("values", Json::Array(axis.values));
+    }
     list.Append(std::move(entry));
   }
   return list;

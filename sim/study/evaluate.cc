@@ -9,6 +9,7 @@
 #include "sim/plan/uneven.h"
 #include "sim/plan/waves.h"
 #include "sim/study/budget.h"
+#include "sim/study/cost.h"
 #include "sim/study/data_report.h"
 #include "sim/study/run_id.h"
 #include "sim/workload/adapter_routing.h"
@@ -391,6 +392,7 @@ Json ResultJson(const Evaluation& e, const GoldenWeights& weights,
     out.Set("time_to_target_s", s.target->Steps() * step);
   }
   if (s.budget) out.Set("budget", BudgetJson(JudgeBudget(e)));
+  if (s.prices || s.target) out.Set("cost", CostJson(s, e.data ? e.data->mean_s : step));
   if (s.plan.adapter.per_modality) out.Set("adapters", AdaptersJson(s));
   out.Set("model_tflops_per_gpu", ModelFlopsPerGpu(e) / step / kTera);
   out.Set("mfu", ModelFlopsUtilisation(e));

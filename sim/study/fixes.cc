@@ -43,8 +43,10 @@ std::string Times(const char* degree, int from, int to) {
 // Every single change that may make a step smaller. Whether it is a plan is for ReadPlan to say.
 class Candidates {
  public:
-  explicit Candidates(const Scenario& scenario)
-      : s_(scenario), backbone_("plan." + scenario.model->Backbone().name + ".") {}
+  Candidates(const Scenario& scenario, bool recipes)
+      : s_(scenario),
+        recipes_(recipes),
+        backbone_("plan." + scenario.model->Backbone().name + ".") {}
 
   std::vector<Candidate> Make() {
     const bool trains = s_.workload.task == Task::kTrain;
@@ -58,6 +60,7 @@ class Candidates {
       Placements();
       Schedule();
       OffloadAndBits();
+      if (recipes_) TrainLess();
     }
     return std::move(list_);
   }
@@ -187,7 +190,36 @@ class Candidates {
       Add("loss", "loss kernel '" + leanest + "'", {{"plan.loss", Json(leanest)}});
   }
 
+  // Another training, which its user may want as well.
+  void TrainLess() {
+    const Plan& plan = s_.plan;
+    const std::size_t backbone = s_.model->modules.size() - 1;
+    for (std::size_t i = 0; i < backbone; ++i) {
+      const Module& module = s_.model->modules[i];
+      if (module.kind != ModuleKind::kEncoder || plan.modules[i].frozen) continue;
+      Json frozen = Json::Array();
+      for (std::size_t j = 0; j < s_.model->modules.size(); ++j) {
+        if (j == i || plan.modules[j].frozen) frozen.Append(s_.model->modules[j].name);
+      }
+      Add("frozen " + module.name, module.name + " frozen", {{"plan.frozen", std::move(frozen)}},
+          "the encoder is not trained: check quality");
+    }
+    if (plan.adapter.kind != AdapterKind::kNone || plan.modules[backbone].frozen) return;
+    constexpr int kRank = 16;
+    const auto adapter = [&](const char* base, const std::string& what) {
+      Json value = Json::Object();
+      value.Set("kind", "lora");
+      value.Set("rank", kRank);
+      if (base != nullptr) value.Set("base", base);
+      Add("adapter", what, {{"plan.adapter", std::move(value)}},
+          "trains adapters of rank " + std::to_string(kRank) + " alone: check quality");
+    };
+    adapter(nullptr, "LoRA in place of full training");
+    adapter("nf4", "QLoRA: LoRA over a base in 4 bits");
+  }
+
   const Scenario& s_;
+  const bool recipes_;
   const std::string backbone_;
   std::vector<Candidate> list_;
 };
@@ -321,7 +353,7 @@ FixSearch SearchFixes(const Evaluation& e, const JsonDocument& document, InputCa
   }
   Search search(document, cache, options.most - base_walks, step_s, peak);
   std::vector<std::pair<Candidate, Fix>> singles;
-  for (Candidate& candidate : Candidates(e.scenario).Make()) {
+  for (Candidate& candidate : Candidates(e.scenario, options.recipes).Make()) {
     const auto index = search.Try(candidate);
     if (index) singles.emplace_back(std::move(candidate), search.out().fixes[*index]);
   }

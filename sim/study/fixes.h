@@ -33,11 +33,12 @@ struct FixSearch {
 struct FixOptions {
   int most = 40;             // simulations
   bool though_fits = false;  // search where the plan fits as it is, too
+  bool recipes = false;      // also what trains less: adapters over a frozen base, frozen encoders
 };
 
 // Single changes of the plan first: more sharding, recomputation, smaller micro-batches of the same batch, more tensor,
 // pipeline, context and expert parallelism, one chunk a stage, offload, states and bases in fewer bits, a leaner loss
-// kernel. Nothing that changes what is trained. A change that is no valid plan is left out. If none makes the plan fit,
+// kernel. Nothing that changes what is trained, unless `recipes` asks for it; such a fix says so in its caution. A change that is no valid plan is left out. If none makes the plan fit,
 // pairs follow, the most promising first. A change that saves less than 0.05 GiB is no fix, nor is a
 // pair that saves no more than one of its parts.
 //

@@ -126,20 +126,33 @@ std::vector<std::pair<std::string, std::size_t>> ActiveCounts(
 BoundaryAxes AxesAround(const JsonDocument& scenario, const Evaluation& e, std::size_t count) {
   BoundaryAxes out;
   std::array<const Axis*, 3> told{};
-  const std::vector<Axis> own = ReadAxes(scenario);
-  for (const Axis& axis : own) {
+  const Design own = ReadDesign(scenario);
+  for (const Axis& axis : own.axes()) {
     for (std::size_t a = 0; a < 3; ++a) {
       const bool numbers = std::all_of(axis.values.begin(), axis.values.end(),
                                        [](const Json& value) { return value.IsNumber(); });
       if (AxisPointer(axis.path) == AxisPointer(kPaths[a]) && numbers) told[a] = &axis;
     }
   }
-  out.told = told[0] != nullptr && told[1] != nullptr && told[2] != nullptr && count == 0;
+  // The values of another design are no grid; its ends are still those to look between.
+  out.told =
+      own.IsGrid() && told[0] != nullptr && told[1] != nullptr && told[2] != nullptr && count == 0;
   const std::size_t side = count == 0 ? 8 : count;
   const bool many = e.scenario.cluster->GpuCount() > 1;
   const auto ends = [&](std::size_t a, double centre, double factor) {
     if (told[a] == nullptr) return Logarithmic(centre, factor, side);
-    const double low = told[a]->values.front().AsNumber(), high = told[a]->values.back().AsNumber();
+    double low = 0, high = 0;
+    if (own.IsGrid()) {
+      low = told[a]->values.front().AsNumber(), high = told[a]->values.back().AsNumber();
+    } else if (const auto& range = told[a]->range) {
+      low = range->from, high = range->to;
+    } else {
+      std::vector<double> values;
+      for (const Json& value : told[a]->values) values.push_back(value.AsNumber());
+      const auto [least, most] = std::minmax_element(values.begin(), values.end());
+      low = *least, high = *most;
+    }
+    if (!own.IsGrid() && !(low > 0 && low < high)) return Logarithmic(centre, factor, side);
     return Logarithmic(std::sqrt(low * high), std::sqrt(high / low), side);
   };
   for (std::size_t a = 0; a < 3; ++a) {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "sim/collectives/flows.h"
 #include "sim/plan/waves.h"
+#include "sim/study/wire_bound.h"
 
 namespace aurum {
 namespace {
@@ -30,19 +30,11 @@ class WireRates {
                         s_.plan.modules[static_cast<std::size_t>(info.module)].compression.Sparse();
     const auto [entry, is_new] = known_.try_emplace({stage, lane, sparse}, 0.0);
     if (!is_new) return entry->second;
-    const CollectiveKind kind = KindOf(s_.plan.sharding, lane, sparse);
     constexpr double kProbe = 1 << 20;
-    WirePlan wires(*s_.cluster);
-    bool first = true;
-    for (const RankGroup& group : PlacedGroups(s_.plan, stage, *GroupsOf(lane))) {
-      if (group.size() < 2) continue;
-      if (!first) wires.StartGroup();
-      first = false;
-      AddFlows(CollectiveAlgorithm::kRing, kind, kProbe, ShapeOf(group, *s_.cluster, 0),
-               *s_.cluster, 1 << 16, &wires);
-    }
-    LinkKind ignored = LinkKind::kNetwork;
-    entry->second = first ? 0 : wires.Seconds({}, &ignored) / kProbe;
+    entry->second = BoundOfCollective(KindOf(s_.plan.sharding, lane, sparse), kProbe,
+                                      PlacedGroups(s_.plan, stage, *GroupsOf(lane)), *s_.cluster)
+                        .seconds /
+                    kProbe;
     return entry->second;
   }
 

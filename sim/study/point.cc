@@ -31,15 +31,6 @@ std::string_view PointStatusName(PointStatus status) {
   return "";
 }
 
-std::vector<std::size_t> PointIndices(const std::vector<Axis>& axes, std::size_t ordinal) {
-  std::vector<std::size_t> indices(axes.size());
-  for (std::size_t i = axes.size(); i-- > 0;) {
-    indices[i] = ordinal % axes[i].values.size();
-    ordinal /= axes[i].values.size();
-  }
-  return indices;
-}
-
 Json WithoutSweep(const Json& scenario) {
   Json base = scenario;
   if (base.IsObject()) {
@@ -48,19 +39,22 @@ Json WithoutSweep(const Json& scenario) {
   return base;
 }
 
-Hash128 PointId(const JsonDocument& scenario, const std::vector<Axis>& axes, std::size_t ordinal) {
-  PointCursor cursor(scenario, axes);
+Hash128 PointId(const JsonDocument& scenario, const Design& design, std::size_t ordinal) {
+  PointCursor cursor(scenario, design);
   cursor.MoveTo(ordinal);
   return cursor.id();
 }
 
-PointCursor::PointCursor(const JsonDocument& scenario, const std::vector<Axis>& axes)
-    : axes_(axes), document_(scenario), slots_(axes.size()), order_(axes.size()) {
+PointCursor::PointCursor(const JsonDocument& scenario, Design design)
+    : design_(std::move(design)), document_(scenario) {
+  const std::vector<Axis>& axes = design_.axes();
+  slots_.resize(axes.size());
+  order_.resize(axes.size());
   document_.root = WithoutSweep(scenario.root);
   prefix_ = std::string(kResultSchema) + "\n" + HashText(document_.root.Dump()).Hex();
   // Setting a path may move its neighbours, so all are set before any is pointed at.
-  for (const Axis& axis : axes)
-    SetPath(&document_, axis.path, axis.values.at(0), "axis " + axis.path);
+  for (std::size_t i = 0; i < axes.size(); ++i)
+    SetPath(&document_, axes[i].path, design_.Value(i, 0), "axis " + axes[i].path);
   for (std::size_t i = 0; i < axes.size(); ++i) {
     slots_[i].axis = i;
     slots_[i].pointer = AxisPointer(axes[i].path);
@@ -74,18 +68,16 @@ PointCursor::PointCursor(const JsonDocument& scenario, const std::vector<Axis>& 
 }
 
 void PointCursor::MoveTo(std::size_t ordinal) {
-  for (std::size_t i = slots_.size(); i-- > 0;) {
+  design_.Rows(ordinal, &rows_);
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
-    const std::vector<Json>& values = axes_[i].values;
-    const std::size_t index = ordinal % values.size();
-    ordinal /= values.size();
-    if (index == slot.index) continue;
-    slot.index = index;
-    *slot.value = values[index];
+    if (rows_[i] == slot.row) continue;
+    slot.row = rows_[i];
+    *slot.value = design_.Value(i, rows_[i]);
     slot.value->SetPlace(slot.source, 0);
-    slot.text = ValueText(values[index]);
+    slot.text = ValueText(*slot.value);
     JsonSource& source = document_.sources[slot.source];
-    source.name = "axis " + axes_[i].path + " = " + slot.text;
+    source.name = "axis " + design_.axes()[i].path + " = " + slot.text;
     source.text = slot.text;
   }
 }

@@ -9,7 +9,7 @@
 
 #include "sim/core/hash.h"
 #include "sim/core/json.h"
-#include "sim/study/axis.h"
+#include "sim/study/design.h"
 
 namespace aurum {
 
@@ -38,29 +38,24 @@ struct PointRow {
   std::vector<Figure> figures;
 };
 
-// Points are numbered row-major: the last axis changes fastest. The index of point `ordinal` on
-// each axis.
-std::vector<std::size_t> PointIndices(const std::vector<Axis>& axes, std::size_t ordinal);
-
 // What every point shares: the scenario without its "sweep" section.
 Json WithoutSweep(const Json& scenario);
 
 // The content hash of one point: of kResultSchema, the scenario without its sweep, and the axes'
 // paths and values there. It depends neither on the ordinal nor on the order of the axes, so the
-// same point has the same id in a larger study.
-Hash128 PointId(const JsonDocument& scenario, const std::vector<Axis>& axes, std::size_t ordinal);
+// same point has the same id in a larger study, and in another design over the same paths.
+Hash128 PointId(const JsonDocument& scenario, const Design& design, std::size_t ordinal);
 
 // Walks the points of a study with one document that changes in place: no parsing and no copy per
 // point, and only the axes that differ from the point before are touched. One cursor per thread; it
-// neither copies nor moves, because it keeps pointers into its own document. `axes` must outlive
-// it.
+// neither copies nor moves, because it keeps pointers into its own document.
 //
 // The value that an axis sets is located in a source of its own, "axis PATH = VALUE", so an error
 // about it names the point. E0106 from the constructor if a path leads through something that is no
 // object or array of the scenario.
 class PointCursor {
  public:
-  PointCursor(const JsonDocument& scenario, const std::vector<Axis>& axes);
+  PointCursor(const JsonDocument& scenario, Design design);
   PointCursor(const PointCursor&) = delete;
   PointCursor& operator=(const PointCursor&) = delete;
 
@@ -72,17 +67,18 @@ class PointCursor {
   struct Slot {
     Json* value = nullptr;  // in document_
     std::size_t axis = 0;
-    std::size_t index = SIZE_MAX;
+    std::size_t row = SIZE_MAX;
     std::uint16_t source = 0;
     std::string pointer;
     std::string text;  // the value as JSON
   };
 
-  const std::vector<Axis>& axes_;
+  Design design_;
   JsonDocument document_;
   std::vector<Slot> slots_;         // in the order of the axes
   std::vector<std::size_t> order_;  // of the slots by pointer
-  std::string prefix_;              // of what is hashed
+  std::vector<std::size_t> rows_;
+  std::string prefix_;  // of what is hashed
   std::string hashed_;
 };
 

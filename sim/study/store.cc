@@ -13,12 +13,14 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "sim/core/diagnostic.h"
 #include "sim/study/database.h"
+#include "sim/study/store_seal.h"
 
 namespace aurum {
 namespace {
@@ -46,6 +48,7 @@ class ColumnNames {
 };
 
 const char* AxisType(const Axis& axis) {
+  if (axis.range) return axis.range->integer ? " INTEGER" : " REAL";
   const auto all = [&](auto is) { return std::all_of(axis.values.begin(), axis.values.end(), is); };
   if (all([](const Json& v) { return v.IsInteger(); })) return " INTEGER";
   if (all([](const Json& v) { return v.IsNumber(); })) return " REAL";
@@ -57,9 +60,9 @@ const char* FigureType(const FigureColumn& figure) { return figure.text ? " TEXT
 
 std::string ColumnsJson(const StudyInfo& info) {
   Json axes = Json::Array();
-  for (std::size_t i = 0; i < info.axes.size(); ++i) {
+  for (std::size_t i = 0; i < info.design.axes().size(); ++i) {
     Json axis = Json::Object();
-    axis.Set("path", info.axes[i].path);
+    axis.Set("path", info.design.axes()[i].path);
     axis.Set("column", info.axis_columns[i]);
     axes.Append(std::move(axis));
   }
@@ -75,6 +78,16 @@ std::string ColumnsJson(const StudyInfo& info) {
   columns.Set("axes", std::move(axes));
   columns.Set("figures", std::move(figures));
   return columns.Dump();
+}
+
+std::string OrdersJson(const std::vector<FigureOrder>& orders) {
+  Json all = Json::Array();
+  for (const FigureOrder& order : orders) {
+    Json names = Json::Array();
+    for (const std::string& figure : order.figures) names.Append(figure);
+    all.Append(Json::Array({static_cast<std::int64_t>(order.first), std::move(names)}));
+  }
+  return all.Dump();
 }
 
 // ---- tables
@@ -93,19 +106,26 @@ void SetMeta(const Database& database, const std::string& schema, const std::str
 void MakeTables(Database* database, const std::string& schema, const StudyInfo& info) {
   database->Execute("CREATE TABLE " + schema +
                     ".meta(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID");
-  SetMeta(*database, schema, "schema", std::string(kSweepSchema));
+  const bool grid = info.design.IsGrid();
+  SetMeta(*database, schema, "schema", std::string(grid ? kSweepSchema : kDesignSchema));
   SetMeta(*database, schema, "result_schema", info.result_schema);
   SetMeta(*database, schema, "tool_version", info.tool_version);
   SetMeta(*database, schema, "fingerprint", info.fingerprint);
   SetMeta(*database, schema, "scenario", info.scenario.Dump());
-  SetMeta(*database, schema, "axes", AxesToJson(info.axes).Dump());
+  SetMeta(*database, schema, "axes", info.design.AxesJson().Dump());
+  if (!grid) {
+    SetMeta(*database, schema, "design", info.design.SpecJson().Dump());
+    SetMeta(*database, schema, "drawn", info.design.drawn().Hex());
+  }
   SetMeta(*database, schema, "columns", ColumnsJson(info));
   SetMeta(*database, schema, "points", std::to_string(info.points));
+  SetMeta(*database, schema, "orders", OrdersJson(info.orders));
+  if (!info.shard.IsWhole()) SetMeta(*database, schema, "shard", ShardName(info.shard));
   std::string sql = "CREATE TABLE " + schema +
                     ".points(ordinal INTEGER PRIMARY KEY, id BLOB NOT NULL, status TEXT NOT NULL, "
                     "diagnostic TEXT";
-  for (std::size_t i = 0; i < info.axes.size(); ++i) {
-    sql += ", " + SqlName(info.axis_columns[i]) + AxisType(info.axes[i]);
+  for (std::size_t i = 0; i < info.axis_columns.size(); ++i) {
+    sql += ", " + SqlName(info.axis_columns[i]) + AxisType(info.design.axes()[i]);
   }
   for (const FigureColumn& figure : info.figures)
     sql += ", " + SqlName(figure.column) + FigureType(figure);
@@ -167,24 +187,19 @@ std::string Difference(const Json* stored, const Json* wanted, const std::string
 }
 
 void CheckSameStudy(const std::string& path, const StudyInfo& stored, const StudyInfo& wanted) {
-  const auto fail = [&](const std::string& why) {
-    ThrowInput(723, "'" + path + "' holds another study: " + why,
+  const std::string difference = StudyDifference(stored, wanted);
+  if (!difference.empty()) {
+    ThrowInput(723, "'" + path + "' holds another study: " + difference,
                "name another file with -o, or remove this one if its results are no longer wanted");
-  };
-  if (stored.scenario.Dump() != wanted.scenario.Dump()) {
-    const std::string where = Difference(&stored.scenario, &wanted.scenario, "");
-    fail(where.empty() ? "the keys of its scenario are in another order" : where);
   }
-  const Json stored_axes = AxesToJson(stored.axes);
-  const Json wanted_axes = AxesToJson(wanted.axes);
-  if (stored_axes.Dump() != wanted_axes.Dump())
-    fail(Difference(&stored_axes, &wanted_axes, "/sweep/axes"));
-  if (stored.tool_version != wanted.tool_version || stored.result_schema != wanted.result_schema) {
-    fail("it was computed by Aurum " + stored.tool_version + " (" + stored.result_schema +
-         "), this is " + wanted.tool_version + " (" + wanted.result_schema + ")");
-  }
-  if (stored.fingerprint != wanted.fingerprint) {
-    fail("a model, cluster or profile that the scenario names has changed since");
+  if (stored.shard != wanted.shard) {
+    const auto name = [](const Shard& shard) {
+      return shard.IsWhole() ? std::string("all points") : "shard " + ShardName(shard);
+    };
+    ThrowInput(723,
+               "'" + path + "' is for " + name(stored.shard) + " of this study, not for " +
+                   name(wanted.shard),
+               "a file for each shard: -o RUN-" + std::to_string(wanted.shard.index) + ".db");
   }
 }
 
@@ -274,6 +289,28 @@ void CheckIntact(const Database& database) {
 
 }  // namespace
 
+std::string StudyDifference(const StudyInfo& there, const StudyInfo& here) {
+  if (there.scenario.Dump() != here.scenario.Dump()) {
+    const std::string where = Difference(&there.scenario, &here.scenario, "");
+    return where.empty() ? "the keys of its scenario are in another order" : where;
+  }
+  const Json axes_there = there.design.AxesJson();
+  const Json axes_here = here.design.AxesJson();
+  if (axes_there.Dump() != axes_here.Dump())
+    return Difference(&axes_there, &axes_here, "/sweep/axes");
+  const Json design_there = there.design.SpecJson();
+  const Json design_here = here.design.SpecJson();
+  if (design_there.Dump() != design_here.Dump())
+    return Difference(&design_there, &design_here, "/sweep/design");
+  if (there.tool_version != here.tool_version || there.result_schema != here.result_schema) {
+    return "it was computed by Aurum " + there.tool_version + " (" + there.result_schema +
+           "), this is " + here.tool_version + " (" + here.result_schema + ")";
+  }
+  if (there.fingerprint != here.fingerprint)
+    return "a model, cluster or profile that the scenario names has changed since";
+  return "";
+}
+
 struct Store::Impl {
   // Destroyed in reverse: statements, the connection, the lock.
   FileLock lock;
@@ -285,16 +322,27 @@ struct Store::Impl {
   StudyInfo info;
   ColumnNames names;
   std::vector<bool> stored;
+  // Every list of figures that points came with, as columns, and the first point with it.
+  std::map<std::vector<std::size_t>, std::size_t> orders;
+  bool orders_changed = false;
+  std::size_t to_store = 0;  // points of the shard
   std::size_t count = 0;
   std::array<std::size_t, 3> by_status = {};
   std::size_t committed = 0;
+  bool insert_ready = false;  // for the columns that there are
   bool in_transaction = false;
   bool prepared = false;
 
+  void TakeOrders(const StudyInfo& of);
   void Load();
   void Begin();
-  void AddFigure(const Figure& figure);
+  void AddFigure(const std::string& name, bool text);
+  std::vector<std::size_t> ColumnsOf(const std::vector<Figure>& figures);
+  void NoteOrder(const std::vector<std::size_t>& columns, std::size_t first);
+  std::vector<FigureOrder> Orders() const;
   std::vector<FigureColumn> CanonicalFigures() const;
+  void Write(const PointRow& row, const std::vector<std::size_t>& columns);
+  void PrepareInsert();
   void WriteFinal(const std::string& beside);
   void LeaveWal();
 };
@@ -323,9 +371,12 @@ Store Store::Open(const std::string& path, const Study& study) {
   info.tool_version = study.tool_version;
   info.fingerprint = study.fingerprint;
   info.scenario = WithoutSweep(study.scenario.root);
-  info.axes = study.axes;
-  info.points = CheckAxes(study.axes);
-  for (const Axis& axis : study.axes) info.axis_columns.push_back(impl->names.Take(axis.path));
+  info.design = study.design;
+  info.points = study.design.points();
+  info.shard = study.shard;
+  impl->to_store = ShardPoints(study.shard, info.points);
+  for (const Axis& axis : study.design.axes())
+    info.axis_columns.push_back(impl->names.Take(axis.path));
 
   impl->lock = FileLock(path);
   bool empty = false;
@@ -337,7 +388,11 @@ Store Store::Open(const std::string& path, const Study& study) {
     // only a writer can undo, the second look decides.
     try {
       const Database look(path, Database::Mode::kReadOnly);
-      if (HasTables(look)) CheckSameStudy(path, ReadStudyInfo(look), info);
+      if (HasTables(look)) {
+        const StudyInfo there = ReadStudyInfo(look);
+        if (there.complete) CheckSeal(path);
+        CheckSameStudy(path, there, info);
+      }
     } catch (const InputError& error) {
       if (error.diagnostic().code != 725) throw;
     }
@@ -355,6 +410,7 @@ Store Store::Open(const std::string& path, const Study& study) {
     info.complete = there.complete;
     info.figures = there.figures;
     for (const FigureColumn& figure : info.figures) impl->names.Take(figure.column);
+    impl->TakeOrders(there);
   } else {
     impl->database.Execute("PRAGMA page_size = 4096");
     impl->database.Execute("BEGIN IMMEDIATE");
@@ -366,12 +422,35 @@ Store Store::Open(const std::string& path, const Study& study) {
   return Store(std::move(impl));
 }
 
+// The lists of figures of a store, whose figures all have columns here.
+void Store::Impl::TakeOrders(const StudyInfo& of) {
+  std::map<std::string, std::size_t> column;
+  for (std::size_t i = 0; i < info.figures.size(); ++i) column[info.figures[i].name] = i;
+  for (const FigureOrder& order : of.orders) {
+    std::vector<std::size_t> columns;
+    for (const std::string& figure : order.figures) {
+      const auto found = column.find(figure);
+      if (found == column.end()) {
+        ThrowInput(721, "'" + path + "' is damaged: it has no column of " + figure, kOtherFile);
+      }
+      columns.push_back(found->second);
+    }
+    NoteOrder(columns, order.first);
+  }
+  if (of.orders.empty() && !of.figures.empty()) {  // of before there were any
+    std::vector<std::size_t> columns;
+    for (const FigureColumn& figure : of.figures) columns.push_back(column.at(figure.name));
+    NoteOrder(columns, 0);
+  }
+}
+
 void Store::Impl::Load() {
   stored.assign(info.points, false);
   Statement rows(database, "SELECT ordinal, status FROM points");
   while (rows.Step()) {
     const std::int64_t ordinal = rows.Integer(0);
-    if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= info.points) {
+    if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= info.points ||
+        !InShard(info.shard, static_cast<std::size_t>(ordinal), info.points)) {
       ThrowInput(
           721,
           "'" + path + "' is damaged: row " + std::to_string(ordinal) + " is no point of its study",
@@ -403,51 +482,98 @@ void Store::Impl::Begin() {
   in_transaction = true;
 }
 
-void Store::Impl::AddFigure(const Figure& figure) {
-  const bool text = std::holds_alternative<std::string>(figure.value);
-  info.figures.push_back({figure.name, names.Take(figure.name), text});
+void Store::Impl::AddFigure(const std::string& name, bool text) {
+  info.figures.push_back({name, names.Take(name), text});
   insert = Statement();
+  insert_ready = false;
   database.Execute("ALTER TABLE points ADD COLUMN " + SqlName(info.figures.back().column) +
                    FigureType(info.figures.back()));
   SetMeta(database, "main", "columns", ColumnsJson(info));
 }
 
+// The column of each figure, made where there is none; evaluators give them in one order, so the
+// first guess is nearly always right.
+std::vector<std::size_t> Store::Impl::ColumnsOf(const std::vector<Figure>& figures) {
+  const std::vector<FigureColumn>& there = info.figures;
+  std::vector<std::size_t> columns(figures.size());
+  for (std::size_t i = 0; i < figures.size(); ++i) {
+    const auto is = [&](const FigureColumn& column) { return column.name == figures[i].name; };
+    const bool text = std::holds_alternative<std::string>(figures[i].value);
+    std::size_t at = i;
+    if (at >= there.size() || !is(there[at])) {
+      at = static_cast<std::size_t>(std::find_if(there.begin(), there.end(), is) - there.begin());
+    }
+    if (at == there.size()) AddFigure(figures[i].name, text);
+    assert(there[at].text == text);
+    columns[i] = at;
+  }
+  return columns;
+}
+
+void Store::Impl::NoteOrder(const std::vector<std::size_t>& columns, std::size_t first) {
+  if (columns.empty()) return;
+  const auto [at, is_new] = orders.try_emplace(columns, first);
+  if (!is_new && at->second <= first) return;
+  at->second = first;
+  orders_changed = true;
+}
+
+std::vector<FigureOrder> Store::Impl::Orders() const {
+  std::vector<FigureOrder> all;
+  for (const auto& [columns, first] : orders) {
+    FigureOrder order;
+    order.first = first;
+    for (const std::size_t column : columns) order.figures.push_back(info.figures[column].name);
+    all.push_back(std::move(order));
+  }
+  std::sort(all.begin(), all.end(),
+            [](const FigureOrder& a, const FigureOrder& b) { return a.first < b.first; });
+  return all;
+}
+
 void Store::Insert(const PointRow& row) {
   Impl& impl = *impl_;
   assert(row.ordinal < impl.info.points);
+  assert(InShard(impl.info.shard, row.ordinal, impl.info.points));
   if (impl.stored[row.ordinal]) return;
   impl.Begin();
-  // The column of each figure; evaluators give them in one order, so the first guess is nearly
-  // always right.
-  std::vector<FigureColumn>& columns = impl.info.figures;
-  std::vector<std::size_t> column_of(row.figures.size());
-  bool widened = false;
-  for (std::size_t i = 0; i < row.figures.size(); ++i) {
-    const auto is = [&](const FigureColumn& column) { return column.name == row.figures[i].name; };
-    std::size_t at = i;
-    if (at >= columns.size() || !is(columns[at])) {
-      at = static_cast<std::size_t>(std::find_if(columns.begin(), columns.end(), is) -
-                                    columns.begin());
-    }
-    if (at == columns.size()) {
-      impl.AddFigure(row.figures[i]);
-      widened = true;
-    }
-    assert(columns[at].text == std::holds_alternative<std::string>(row.figures[i].value));
-    column_of[i] = at;
+  const std::vector<std::size_t> columns = impl.ColumnsOf(row.figures);
+  impl.NoteOrder(columns, row.ordinal);
+  impl.Write(row, columns);
+}
+
+void Store::Adopt(const StudyInfo& other) {
+  assert(StudyDifference(other, impl_->info).empty());
+  impl_->Begin();
+  for (const FigureColumn& figure : other.figures) {
+    const auto same =
+        std::find_if(impl_->info.figures.begin(), impl_->info.figures.end(),
+                     [&](const FigureColumn& each) { return each.name == figure.name; });
+    if (same == impl_->info.figures.end()) impl_->AddFigure(figure.name, figure.text);
   }
+  impl_->TakeOrders(other);
+}
+
+void Store::InsertCopy(const PointRow& row) {
+  if (impl_->stored[row.ordinal]) return;
+  impl_->Begin();
+  impl_->Write(row, impl_->ColumnsOf(row.figures));
+}
+
+void Store::Impl::PrepareInsert() {
+  std::string sql = "INSERT OR IGNORE INTO points(ordinal, id, status, diagnostic";
+  std::string marks = ") VALUES (?, ?, ?, ?";
+  for (const std::string& column : info.axis_columns) sql += ", " + SqlName(column), marks += ", ?";
+  for (const FigureColumn& column : info.figures)
+    sql += ", " + SqlName(column.column), marks += ", ?";
+  insert = Statement(database, sql + marks + ")");
+  insert_ready = true;
+}
+
+void Store::Impl::Write(const PointRow& row, const std::vector<std::size_t>& columns) {
   const int first_axis = 5;
-  const int first_figure = first_axis + static_cast<int>(impl.info.axes.size());
-  if (widened || impl.count == 0 || impl.committed == impl.count) {
-    // Cheap against a transaction, so simply anew for each one.
-    std::string sql = "INSERT OR IGNORE INTO points(ordinal, id, status, diagnostic";
-    std::string marks = ") VALUES (?, ?, ?, ?";
-    for (const std::string& column : impl.info.axis_columns)
-      sql += ", " + SqlName(column), marks += ", ?";
-    for (const FigureColumn& column : columns) sql += ", " + SqlName(column.column), marks += ", ?";
-    impl.insert = Statement(impl.database, sql + marks + ")");
-  }
-  Statement& insert = impl.insert;
+  const int first_figure = first_axis + static_cast<int>(info.axis_columns.size());
+  if (!insert_ready) PrepareInsert();
   insert.Bind(1, static_cast<std::int64_t>(row.ordinal));
   std::array<unsigned char, 16> id = {};
   for (std::size_t i = 0; i < 8; ++i) {
@@ -457,14 +583,12 @@ void Store::Insert(const PointRow& row) {
   insert.BindBytes(2, id.data(), id.size());
   insert.Bind(3, PointStatusName(row.status));
   if (!row.diagnostic.empty()) insert.Bind(4, std::string_view(row.diagnostic));
-  const std::vector<std::size_t> indices = PointIndices(impl.info.axes, row.ordinal);
-  std::vector<std::string> room(indices.size());
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    BindJson(&insert, first_axis + static_cast<int>(i), impl.info.axes[i].values[indices[i]],
-             &room[i]);
-  }
+  const std::vector<Json> values = info.design.Values(row.ordinal);
+  std::vector<std::string> room(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    BindJson(&insert, first_axis + static_cast<int>(i), values[i], &room[i]);
   for (std::size_t i = 0; i < row.figures.size(); ++i) {
-    const int parameter = first_figure + static_cast<int>(column_of[i]);
+    const int parameter = first_figure + static_cast<int>(columns[i]);
     if (const auto* text = std::get_if<std::string>(&row.figures[i].value)) {
       insert.Bind(parameter, std::string_view(*text));
     } else {
@@ -473,14 +597,17 @@ void Store::Insert(const PointRow& row) {
   }
   insert.Step();
   insert.Reset();
-  impl.stored[row.ordinal] = true;
-  ++impl.count;
-  ++impl.by_status[static_cast<std::size_t>(row.status)];
+  stored[row.ordinal] = true;
+  ++count;
+  ++by_status[static_cast<std::size_t>(row.status)];
 }
 
 void Store::Commit() {
   if (!impl_->in_transaction) return;
+  if (impl_->orders_changed)
+    SetMeta(impl_->database, "main", "orders", OrdersJson(impl_->Orders()));
   impl_->database.Execute("COMMIT");
+  impl_->orders_changed = false;
   impl_->in_transaction = false;
   impl_->committed = impl_->count;
 }
@@ -509,23 +636,20 @@ void Store::Close() {
   impl_->lock = FileLock();
 }
 
-// Figures in the order of the first point that has them, which no thread and no interruption
-// changes; figures that first appear at one point keep the evaluator's order.
+// Figures in the order of the first point that came with them, those of one point in the order that
+// they came in: a function of the points, whichever thread, shard or interruption stored them when.
 std::vector<FigureColumn> Store::Impl::CanonicalFigures() const {
-  std::vector<std::pair<std::int64_t, std::size_t>> order;
-  for (std::size_t i = 0; i < info.figures.size(); ++i) {
-    const std::string column = SqlName(info.figures[i].column);
-    Statement first(database, "SELECT ordinal FROM points WHERE " + column +
-                                  " IS NOT NULL ORDER BY ordinal LIMIT 1");
-    order.emplace_back(first.Step() ? first.Integer(0) : INT64_MAX, i);
-  }
-  std::sort(order.begin(), order.end());
   ColumnNames fresh;
   for (const std::string& column : info.axis_columns) fresh.Take(column);
   std::vector<FigureColumn> figures;
-  for (const auto& [ordinal, i] : order) {
-    figures.push_back(
-        {info.figures[i].name, fresh.Take(info.figures[i].name), info.figures[i].text});
+  std::set<std::string> seen;
+  for (const FigureOrder& order : Orders()) {
+    for (const std::string& name : order.figures) {
+      if (!seen.insert(name).second) continue;
+      const auto is = [&](const FigureColumn& column) { return column.name == name; };
+      const auto there = std::find_if(info.figures.begin(), info.figures.end(), is);
+      figures.push_back({name, fresh.Take(name), there->text});
+    }
   }
   return figures;
 }
@@ -534,6 +658,7 @@ std::vector<FigureColumn> Store::Impl::CanonicalFigures() const {
 void Store::Impl::WriteFinal(const std::string& beside) {
   StudyInfo final = info;
   final.figures = CanonicalFigures();
+  final.orders = Orders();
   std::string to = "ordinal, id, status, diagnostic";
   for (const std::string& column : info.axis_columns) to += ", " + SqlName(column);
   std::string from = to;
@@ -568,13 +693,14 @@ void Store::Impl::WriteFinal(const std::string& beside) {
 
 void Store::Finish() {
   Impl& impl = *impl_;
-  assert(impl.count == impl.info.points);
+  assert(impl.count == impl.to_store);
   Commit();
   if (!impl.info.complete) {
     const std::string beside = impl.path + "-final";
     std::error_code ignored;
     std::filesystem::remove(beside, ignored);  // of a run that was killed here
     impl.insert = Statement();
+    impl.insert_ready = false;
     try {
       impl.WriteFinal(beside);
       // A write-ahead log that outlived its database would be applied to the one that takes its
@@ -586,6 +712,12 @@ void Store::Finish() {
       throw;
     }
     impl.database.Close();
+    try {
+      SealStore(beside);
+    } catch (const InputError&) {
+      std::filesystem::remove(beside, ignored);
+      throw;
+    }
     SyncFile(beside);
     std::error_code error;
     std::filesystem::rename(beside, impl.path, error);

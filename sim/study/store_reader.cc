@@ -10,6 +10,7 @@
 #include "sim/core/diagnostic.h"
 #include "sim/core/object_reader.h"
 #include "sim/study/database.h"
+#include "sim/study/store_seal.h"
 
 namespace aurum {
 namespace {
@@ -38,13 +39,35 @@ std::map<std::string, std::string> ReadMeta(const Database& database) {
     ThrowInput(722, "'" + database.path() + "' is a database of something else, not of a sweep",
                kOtherFile);
   }
-  if (schema->second != kSweepSchema) {
+  if (schema->second != kSweepSchema && schema->second != kDesignSchema) {
     ThrowInput(727,
                "'" + database.path() + "' has the layout " + schema->second +
-                   "; this version of Aurum knows " + std::string(kSweepSchema),
+                   "; this version of Aurum knows " + std::string(kSweepSchema) + " and " +
+                   std::string(kDesignSchema),
                "use the version that wrote it, or sweep again into another file");
   }
   return meta;
+}
+
+std::vector<FigureOrder> ReadOrders(const std::string& text, const std::string& path) {
+  std::vector<FigureOrder> orders;
+  const JsonDocument document = ParseJson(text, path);
+  const auto is = [](bool right) {
+    if (!right) ThrowInput(721, "its list of figures is none");
+  };
+  is(document.root.IsArray());
+  for (const Json& each : document.root.items()) {
+    is(each.IsArray() && each.items().size() == 2 && each.items()[0].IsInteger() &&
+       each.items()[0].AsInteger() >= 0 && each.items()[1].IsArray());
+    FigureOrder order;
+    order.first = static_cast<std::size_t>(each.items()[0].AsInteger());
+    for (const Json& name : each.items()[1].items()) {
+      is(name.IsString());
+      order.figures.push_back(name.AsString());
+    }
+    orders.push_back(std::move(order));
+  }
+  return orders;
 }
 
 // After the four columns that every store has.
@@ -71,10 +94,10 @@ StudyInfo ReadStudyInfo(const Database& database) {
   info.complete = text("complete") == "true";
   try {
     info.scenario = ParseJson(text("scenario"), database.path()).root;
-    const JsonDocument axes =
-        ParseJson(R"({"sweep": {"axes": )" + text("axes") + "}}", database.path());
-    info.axes = ReadAxes(axes);
-    info.points = CheckAxes(info.axes);
+    std::string section = R"({"sweep": {"axes": )" + text("axes");
+    if (meta.contains("design")) section += R"(, "design": )" + text("design");
+    info.design = ReadDesign(ParseJson(section + "}}", database.path()));
+    info.points = info.design.points();
     const JsonDocument columns = ParseJson(text("columns"), database.path());
     ObjectReader reader(columns, columns.root, "");
     for (ObjectReader& axis : reader.Objects("axes"))
@@ -86,8 +109,20 @@ StudyInfo ReadStudyInfo(const Database& database) {
   } catch (const InputError& error) {
     Damaged(database, error.diagnostic().message);
   }
-  if (info.axis_columns.size() != info.axes.size())
+  try {
+    if (meta.contains("shard")) info.shard = ParseShard(text("shard"));
+    if (meta.contains("orders")) info.orders = ReadOrders(text("orders"), database.path());
+  } catch (const InputError& error) {
+    Damaged(database, error.diagnostic().message);
+  }
+  if (info.axis_columns.size() != info.design.axes().size())
     Damaged(database, "its columns do not match its axes");
+  if (meta.contains("drawn") && text("drawn") != info.design.drawn().Hex()) {
+    ThrowInput(728,
+               "the points of '" + database.path() +
+                   "' were drawn on a machine whose arithmetic differs from this one's",
+               "go on where it was begun, or sweep again into another file");
+  }
   return info;
 }
 
@@ -103,6 +138,8 @@ StoreReader::StoreReader(const std::string& path) : impl_(std::make_unique<Impl>
   if (std::filesystem::is_directory(path, ignored))
     ThrowInput(720, "'" + path + "' is a directory", "name a file");
   impl_->database = Database(path, Database::Mode::kReadOnly);
+  // Before anything is locked: SQLite's locks on a file go with any descriptor that is closed on it.
+  if (ReadMeta(impl_->database)["complete"] == "true") CheckSeal(path);
   // One view of the file from here on, even while a sweep is writing to it.
   impl_->database.Execute("BEGIN");
   impl_->info = ReadStudyInfo(impl_->database);
@@ -144,10 +181,7 @@ bool StoreReader::Next(StoredPoint* point) {
                   : status == "infeasible" ? PointStatus::kInfeasible
                                            : PointStatus::kFailed;
   point->diagnostic = row.Text(3);
-  point->axis_values.clear();
-  const std::vector<std::size_t> indices = PointIndices(info.axes, point->ordinal);
-  for (std::size_t i = 0; i < indices.size(); ++i)
-    point->axis_values.push_back(info.axes[i].values[indices[i]]);
+  point->axis_values = info.design.Values(point->ordinal);
   point->figures.clear();
   for (std::size_t i = 0; i < info.figures.size(); ++i) {
     const int column = kFirstFigure + static_cast<int>(i);

@@ -6,32 +6,45 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/study/axis.h"
+#include "sim/study/design.h"
 #include "sim/study/point.h"
+#include "sim/study/shard.h"
 
 namespace aurum {
 
 class Database;
 
-// The layout of a store, "aurum.sweep/1": an SQLite database of two tables.
+// The layout of a store: an SQLite database of two tables. "aurum.sweep/1" is that of a grid, which
+// readers of the first version understand; "aurum.sweep/2" adds `design` and `drawn`.
 //
 //   meta(key TEXT PRIMARY KEY, value TEXT)
-//     schema         "aurum.sweep/1"
+//     schema         "aurum.sweep/1" or "aurum.sweep/2"
 //     result_schema  kResultSchema of the program that computed it
 //     tool_version   version of that program
 //     fingerprint    of what the results depend on beside the scenario; may be empty
 //     scenario       the scenario without its sweep, compact JSON
 //     axes           as AxesToJson writes them: the exact values, of which the columns below are
 //     for queries columns        {"axes": [{"path", "column"}], "figures": [{"name", "column",
-//     "type": "number" | "text"}]} points         how many points the study has complete "true",
-//     once all of them are stored and the file has its final form
+//     "type": "number" | "text"}]}
+//     points         how many points the study has
+//     shard          "2/4": the file is for these of the points (shard.h); absent if it is for all
+//     orders         [[ordinal, ["figure", ...]], ...]: every list of figures that points came
+//     with, and the first point that came with it; columns of the final form are in this order
+//     complete       "true", once all points that it is for are stored and it has its final form;
+//     then user_version holds a checksum of the file (store_seal.h)
 //   points(ordinal INTEGER PRIMARY KEY, status TEXT, id BLOB (unique), diagnostic TEXT, axes...,
 //   figures...)
 //     one row a point; a column an axis (INTEGER, REAL or TEXT as its values are; arrays and
 //     objects as JSON), and a column a figure (REAL or TEXT, NULL where the point has no such
 //     figure). Columns are named by path and by figure; a name that is taken already (SQLite
 //     ignores case) gets underscores appended, and `columns` says so.
+//
+// and of designs that are no grid, in `meta`:
+//     axes           may have ranges; columns hold the values
+//     design         Design::SpecJson
+//     drawn          a hash of the values that were drawn (Design::drawn)
 constexpr std::string_view kSweepSchema = "aurum.sweep/1";
+constexpr std::string_view kDesignSchema = "aurum.sweep/2";
 
 struct FigureColumn {
   std::string name;
@@ -39,15 +52,23 @@ struct FigureColumn {
   bool text = false;
 };
 
+// The figures of a point in the order of its evaluator, and the first of all points with this list.
+struct FigureOrder {
+  std::size_t first = 0;
+  std::vector<std::string> figures;
+};
+
 struct StudyInfo {
   std::string result_schema;
   std::string tool_version;
   std::string fingerprint;
   Json scenario;  // without its sweep
-  std::vector<Axis> axes;
-  std::vector<std::string> axis_columns;
+  Design design;
+  std::vector<std::string> axis_columns;  // aligned with design.axes()
   std::vector<FigureColumn> figures;
-  std::size_t points = 0;  // of the study
+  std::vector<FigureOrder> orders;  // by `first`; empty in stores of before there were any
+  std::size_t points = 0;           // of the study
+  Shard shard;                      // of which the store is
   bool complete = false;
 };
 
@@ -56,7 +77,7 @@ struct StoredPoint {
   Hash128 id;
   PointStatus status = PointStatus::kOk;
   std::string diagnostic;
-  std::vector<Json> axis_values;  // aligned with StudyInfo::axes, the exact values
+  std::vector<Json> axis_values;  // aligned with Design::axes, the exact values
   std::vector<Json> figures;      // aligned with StudyInfo::figures; null where the point has none
 };
 

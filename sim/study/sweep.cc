@@ -35,6 +35,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kChunkSeconds = 0.005;
 constexpr double kDeliverSeconds = 0.05;
+// Between commits: a share of the time since the start, so that a kill costs a short run little too.
+constexpr double kCommitShare = 0.25;
+constexpr double kFirstCommitSeconds = 0.05;
 constexpr double kCommitSeconds = 1.0;
 constexpr double kProgressSeconds = 0.2;
 constexpr std::size_t kLargestChunk = 4096;
@@ -53,11 +56,12 @@ struct Range {
 };
 
 // The points that are to do, as runs of ordinals.
-std::vector<Range> MissingRanges(std::size_t total, const Store* store) {
-  if (store == nullptr) return total > 0 ? std::vector<Range>{{0, total}} : std::vector<Range>{};
+std::vector<Range> MissingRanges(std::size_t points, const Shard& shard, const Store* store) {
+  if (store == nullptr && shard.IsWhole())
+    return points > 0 ? std::vector<Range>{{0, points}} : std::vector<Range>{};
   std::vector<Range> ranges;
-  for (std::size_t i = 0; i < total; ++i) {
-    if (store->Has(i)) continue;
+  for (std::size_t i = 0; i < points; ++i) {
+    if (!InShard(shard, i, points) || (store != nullptr && store->Has(i))) continue;
     if (ranges.empty() || ranges.back().end != i) ranges.push_back({i, i});
     ranges.back().end = i + 1;
   }
@@ -168,13 +172,22 @@ PointRow EvaluatePoint(PointCursor* cursor, const PointEvaluator& evaluate, std:
     row.status = error.exit_code() == ExitCode::kInfeasible ? PointStatus::kInfeasible
                                                             : PointStatus::kFailed;
     row.diagnostic = error.what();
+  } catch (const std::bad_alloc&) {
+    throw;  // says nothing about the point
+  } catch (const std::exception& error) {
+    row.status = PointStatus::kFailed;
+    Diagnostic d;
+    d.code = 729;
+    d.message = std::string("an error of the program, not of the input: ") + error.what();
+    d.help = "please report it with this point's scenario";
+    row.diagnostic = FormatDiagnostic(d);
   }
   return row;
 }
 
 struct Shared {
   const JsonDocument& scenario;
-  const std::vector<Axis>& axes;
+  const Design& design;
   const PointEvaluator& evaluate;
   const std::atomic<bool>* stop;
   std::atomic<bool> halt = false;  // the sweep has failed
@@ -189,7 +202,7 @@ struct Shared {
 void Work(Shared* shared) {
   std::exception_ptr error;
   try {
-    PointCursor cursor(shared->scenario, shared->axes);
+    PointCursor cursor(shared->scenario, shared->design);
     double mean = 0;  // seconds per point
     while (!shared->Stopped()) {
       const std::size_t size = mean > 0 ? std::clamp(static_cast<std::size_t>(kChunkSeconds / mean),
@@ -302,21 +315,24 @@ ExitCode SweepSummary::exit_code() const {
   return failed > 0 ? ExitCode::kPartial : ExitCode::kOk;
 }
 
-SweepSummary RunSweep(const JsonDocument& scenario, const std::vector<Axis>& axes,
+SweepSummary RunSweep(const JsonDocument& scenario, const Design& design,
                       const PointEvaluator& evaluate, const SweepOptions& options, Store* store) {
   const Clock::time_point start = Clock::now();
   SweepSummary summary;
-  summary.total = CheckAxes(axes);
-  assert(store == nullptr || store->points() == summary.total);
+  const std::size_t points = design.points();
+  summary.total = ShardPoints(options.shard, points);
+  assert(store == nullptr || store->points() == points);
+  assert(store == nullptr || store->study().shard == options.shard);
   if (store != nullptr) {
     summary.stored_before = store->Count();
     summary.ok = store->Count(PointStatus::kOk);
     summary.infeasible = store->Count(PointStatus::kInfeasible);
     summary.failed = store->Count(PointStatus::kFailed);
   }
-  const std::vector<Range> missing = MissingRanges(summary.total, store);
+  const std::vector<Range> missing = MissingRanges(points, options.shard, store);
   const std::size_t to_do = summary.total - summary.stored_before;
-  PointCursor(scenario, axes);  // a path that cannot be set at all is one error, not one per point
+  PointCursor(scenario,
+              design);  // a path that cannot be set at all is one error, not one per point
 
   const auto report = [&] {
     if (!options.progress) return;
@@ -352,7 +368,7 @@ SweepSummary RunSweep(const JsonDocument& scenario, const std::vector<Axis>& axe
     const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
     const std::size_t jobs =
         std::min(options.jobs > 0 ? static_cast<std::size_t>(options.jobs) : processors, to_do);
-    Shared shared{scenario,         axes, evaluate, options.stop, false, WorkQueue(missing, jobs),
+    Shared shared{scenario,         design, evaluate, options.stop, false, WorkQueue(missing, jobs),
                   ResultQueue(jobs)};
     Workers workers(&shared, jobs);
     Sequencer sequencer(missing);
@@ -373,7 +389,9 @@ SweepSummary RunSweep(const JsonDocument& scenario, const std::vector<Axis>& axe
       }
       sequencer.TakeReady(use);
       if (store != nullptr) {
-        const bool due = finished || Since(committed) >= kCommitSeconds;
+        const double patience =
+            std::clamp(kCommitShare * Since(start), kFirstCommitSeconds, kCommitSeconds);
+        const bool due = finished || Since(committed) >= patience;
         if (due || sequencer.held_rows() >= kHeldRows) sequencer.TakeAll(use);
         if (due || store->Count() - store->committed() >= kCommitRows) {
           store->Commit();

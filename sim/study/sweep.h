@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "sim/study/axis.h"
+#include "sim/study/design.h"
 #include "sim/study/point.h"
+#include "sim/study/shard.h"
 #include "sim/study/store.h"
 
 namespace aurum {
@@ -19,13 +20,15 @@ namespace aurum {
 //     others; columns are made as figures first appear in the order of the ordinals, so nothing is
 //     declared up front.
 //   - An InputError is the point's result: "infeasible" if its exit code says so, else "failed".
-//   - Any other exception ends the sweep and comes out of RunSweep, after what is done has been
-//   stored.
+//   - Any other std::exception is a mistake of ours: the point has failed (E0729) and the sweep goes
+//   on.
+//   - std::bad_alloc, and what is no std::exception, ends the sweep and comes out of RunSweep, after
+//   what is done has been stored.
 // It must be a function of the document alone, or results depend on the thread that computed them.
 using PointEvaluator = std::function<std::vector<Figure>(const JsonDocument& point_scenario)>;
 
 struct SweepProgress {
-  std::size_t total = 0;       // points of the study
+  std::size_t total = 0;       // points of the study, or of the shard
   std::size_t done = 0;        // of them: evaluated, or stored by an earlier run
   std::size_t failed = 0;      // of those done
   std::size_t infeasible = 0;  // of those done
@@ -36,6 +39,7 @@ struct SweepProgress {
 
 struct SweepOptions {
   int jobs = 0;  // threads that evaluate; 0: one for each processor
+  Shard shard;   // only these points; the same as the store's (assert)
   const std::atomic<bool>* stop =
       nullptr;  // looked at before each point; true ends the sweep early
   // Called by the thread that called RunSweep, at most five times a second, and once at the end.
@@ -45,7 +49,7 @@ struct SweepOptions {
 };
 
 struct SweepSummary {
-  std::size_t total = 0;  // points of the study
+  std::size_t total = 0;  // points of the study, or of the shard
   std::size_t stored_before =
       0;  // of them, stored by earlier runs and not evaluated again, whatever their status
   std::size_t evaluated = 0;  // by this run
@@ -61,14 +65,13 @@ struct SweepSummary {
   ExitCode exit_code() const;
 };
 
-// Evaluates every point of the axes that `store` does not hold yet, and stores it; with no store
-// hands it to on_point. The store must be of this scenario and these axes (assert). At the end of a
+// Evaluates every point of the design that `store` does not hold yet, and stores it; with no store
+// hands it to on_point. The store must be of this scenario and this design (assert). At the end of a
 // complete run the store is in its final form and byte for byte the same for any number of jobs and
 // any history of interruptions; after an interrupted one it is closed and can be opened again.
 // Errors: E0106 if an axis' path leads through something that is no object or array of the
-// scenario, those of CheckAxes, and those of Store (a full disk ends the sweep; what was committed
-// stays).
-SweepSummary RunSweep(const JsonDocument& scenario, const std::vector<Axis>& axes,
+// scenario, and those of Store (a full disk ends the sweep; what was committed stays).
+SweepSummary RunSweep(const JsonDocument& scenario, const Design& design,
                       const PointEvaluator& evaluate, const SweepOptions& options, Store* store);
 
 }  // namespace aurum

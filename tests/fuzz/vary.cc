@@ -5,8 +5,9 @@
 // from there.
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   return aurum::Try(data, size, [](const std::string& text) {
-    const aurum::Axis axis = aurum::ParseVary(text);
-    aurum::Require(!axis.values.empty(), "an axis has values");
+    const aurum::AxisRules drawing = {.ranges = true, .repeats = false, .product = false};
+    const aurum::Axis axis = aurum::ParseVary(text, drawing);
+    aurum::Require(axis.values.empty() == axis.range.has_value(), "an axis has values or a range");
     if (axis.values.size() > 1000) return;  // nothing else to see, and slow
     aurum::Json sweep = aurum::Json::Object();
     sweep.Set("axes", aurum::AxesToJson({axis}));
@@ -15,7 +16,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::string written = scenario.Dump();
     try {
       const std::vector<aurum::Axis> again =
-          aurum::ReadAxes(aurum::ParseJson(written, "written.json"));
+          aurum::ReadAxes(aurum::ParseJson(written, "written.json"), drawing);
       aurum::Require(aurum::AxesToJson(again).Dump() == aurum::AxesToJson({axis}).Dump(),
                      "writing is stable");
     } catch (const aurum::InputError& error) {

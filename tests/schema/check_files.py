@@ -78,7 +78,7 @@ def main(arguments):
     files = [(kind, str(path)) for kind, pattern in (SHIPPED | TESTS_ONLY).items() for path in matches(pattern)]
     files += [tuple(argument.split("=", 1)) for argument in arguments]
     complaints = []
-    for kind in (*SHIPPED, *TESTS_ONLY, "result", "phases", "published", "run", "step", "comparison"):
+    for kind in (*SHIPPED, *TESTS_ONLY, "result", "phases", "published", "run", "step", "comparison", "search", "launch"):
         complaints += [f"{kind}.schema.json: {place} has no description" for place in described(validator(kind).schema)]
     for kind, pattern in (SHIPPED | TESTS_ONLY).items():
         if pathlib.Path(pattern.split("/*")[0]).is_dir() and not any(k == kind for k, _ in files):

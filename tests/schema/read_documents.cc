@@ -14,7 +14,7 @@
 #include "sim/monitor/series.h"
 #include "sim/plan/scenario.h"
 #include "sim/plan/scenario_file.h"
-#include "sim/study/axis.h"
+#include "sim/study/design.h"
 #include "sim/study/phases.h"
 #include "sim/study/published/sources.h"
 #include "sim/study/traffic.h"
@@ -26,7 +26,7 @@ int main() {
       {"scenario",
        [&](const aurum::JsonDocument& document) {
          aurum::ReadScenario(document, &cache);
-         aurum::ReadAxes(document);
+         aurum::ReadDesign(document);
          if (aurum::HasPhases(document)) aurum::CheckPhases(document);
        }},
       {"claims",

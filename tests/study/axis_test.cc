@@ -102,6 +102,31 @@ TEST_CASE("what --vary cannot mean") {
   CHECK(away.help.find("negative step") != std::string::npos);
 }
 
+TEST_CASE("a range to draw from, where a design draws") {
+  const AxisRules rules = {.ranges = true, .repeats = false, .product = false};
+  const Axis log = ParseVary("a=0.5:8:log", rules);
+  CHECK(log.values.empty());
+  REQUIRE(log.range);
+  CHECK(log.range->from == 0.5);
+  CHECK(log.range->to == 8);
+  CHECK(log.range->log);
+  CHECK(!log.range->integer);
+  CHECK(ParseVary("a=1:8:int:log", rules).range->integer);
+  CHECK(!ParseVary("a=1:8", rules).range->log);
+  CHECK(ParseVary("a=1:8:2", rules).values.size() == 4);  // a step makes a list
+  const auto error = [&](const std::string& text) {
+    return ThrownBy([&] { ParseVary(text, rules); }).code;
+  };
+  CHECK(error("a=8:1") == 703);
+  CHECK(error("a=1:1") == 703);
+  CHECK(error("a=0:1:log") == 703);
+  CHECK(error("a=0.5:2:int") == 703);
+  CHECK(error("a=1:8:log:log") == 701);
+  CHECK(error("a=1:8:cubic") == 701);
+  CHECK(error("a=1:nan:log") == 704);
+  CHECK(VaryError("a=1:8:log") == 701);
+}
+
 TEST_CASE("axes of a scenario") {
   CHECK(ReadAxes(ParseJson("{}", "s")).empty());
   CHECK(Scenarios(R"({"path": "a", "values": ["x", {"b": 1.0}]})") == R"(["x",{"b":1.0}])");
@@ -130,7 +155,9 @@ TEST_CASE("errors in the axes of a scenario point at their place") {
   CHECK(error(R"({"path": "a", "from": 1, "to": "x", "count": 2})").code == 103);
   CHECK(error(R"({"path": "a", "from": 1, "to": 2, "count": 1})").code == 107);
   CHECK(error(R"({"path": "a", "from": 1, "to": 2, "count": 3, "scale": "cubic"})").code == 108);
-  CHECK(error(R"({"path": "a", "from": 1, "to": 2})").code == 102);
+  const Diagnostic endless = error(R"({"path": "a", "from": 1, "to": 2})");
+  CHECK(endless.code == 701);
+  CHECK(endless.help.find("count") != std::string::npos);
   CHECK(error(R"({"path": "a", "values": [1], "from": 1})").code == 701);
   CHECK(error(R"({"path": "", "values": [1]})").code == 701);
   CHECK(error(R"({"path": "a", "values": []})").code == 702);

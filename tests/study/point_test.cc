@@ -29,7 +29,7 @@ TEST_CASE("points are row-major and the cursor sets exactly their values") {
   cursor.MoveTo(3);
   CHECK(cursor.document().root.Dump() ==
         R"({"model":"m","plan":{"tp":1,"list":[1,8]},"made":{"up":"y"}})");
-  CHECK(PointIndices(axes, 3) == std::vector<std::size_t>{0, 1, 1});
+  CHECK(Design(axes).Rows(3) == std::vector<std::size_t>{0, 1, 1});
   CHECK(scenario.root.Dump() == ParseJson(kText, "").root.Dump());
 }
 
@@ -67,8 +67,8 @@ TEST_CASE("an id is of the content, not of the ordinal or the order of the axes"
   for (std::size_t i = 0; i < 6; ++i) ids.insert(PointId(scenario, axes, i).Hex());
   CHECK(ids.size() == 6);
   // A number and the word that looks like it are different points.
-  CHECK(
-      !(PointId(scenario, {ParseVary("a=1")}, 0) == PointId(scenario, {ParseVary("a=\"1\"")}, 0)));
+  CHECK(!(PointId(scenario, Design({ParseVary("a=1")}), 0) ==
+          PointId(scenario, Design({ParseVary("a=\"1\"")}), 0)));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ Study SmallStudy() {
   Study study;
   study.scenario =
       ParseJson(R"({"model": "m", "plan": {"tp": 1}, "sweep": {"axes": []}})", "s.json");
-  study.axes = {ParseVary("plan.tp=1,2,4"), ParseVary("model=a,b")};
+  study.design = std::vector<Axis>{ParseVary("plan.tp=1,2,4"), ParseVary("model=a,b")};
   study.tool_version = "1.2.3";
   return study;
 }
@@ -31,7 +31,7 @@ Study SmallStudy() {
 PointRow Row(const Study& study, std::size_t ordinal) {
   PointRow row;
   row.ordinal = ordinal;
-  row.id = PointId(study.scenario, study.axes, ordinal);
+  row.id = PointId(study.scenario, study.design, ordinal);
   row.figures = {{"step_time_s", 0.1 * static_cast<double>(ordinal) + 1.0 / 3},
                  {"bottleneck", std::string("network")}};
   return row;
@@ -88,7 +88,7 @@ TEST_CASE("what is stored is read back exactly, in the order of the ordinals") {
   for (std::size_t i = 0; i < 6; ++i) {
     REQUIRE(reader.Next(&point));
     CHECK(point.ordinal == i);
-    CHECK(point.id == PointId(study.scenario, study.axes, i));
+    CHECK(point.id == PointId(study.scenario, study.design, i));
     CHECK(point.axis_values[0].AsInteger() == (1 << (i / 2)));
     CHECK(point.axis_values[1].AsString() == (i % 2 == 0 ? "a" : "b"));
     if (i == 3) {
@@ -168,7 +168,8 @@ TEST_CASE("what was committed is there after the writer died, what was not is no
 TEST_CASE("names that SQLite would confuse get columns of their own") {
   const Scratch scratch;
   Study study = SmallStudy();
-  study.axes = {ParseVary("status=1,2"), ParseVary("a\"b=x"), ParseVary("Seed=[1],{\"x\":2}")};
+  study.design = std::vector<Axis>{ParseVary("status=1,2"), ParseVary("a\"b=x"),
+                                   ParseVary("Seed=[1],{\"x\":2}")};
   Store store = Store::Open(scratch.File("run.db"), study);
   for (std::size_t i = 0; i < 4; ++i) {
     PointRow row = Row(study, i);
@@ -203,7 +204,11 @@ TEST_CASE("another study is refused, and the message says where it differs") {
   study.scenario = ParseJson(R"({"model": "m", "plan": {"tp": 8}})", "s.json");
   CHECK(refused(study).find("/plan/tp is 1 there and 8 here") != std::string::npos);
   study = SmallStudy();
-  study.axes[0] = ParseVary("plan.tp=1,2,8");
+  {
+    std::vector<Axis> axes = study.design.axes();
+    axes[0] = ParseVary("plan.tp=1,2,8");
+    study.design = axes;
+  }
   CHECK(refused(study).find("/sweep/axes/0/values/2 is 4 there and 8 here") != std::string::npos);
   study = SmallStudy();
   study.tool_version = "1.2.4";
@@ -290,7 +295,7 @@ TEST_CASE("damage inside of a store is found before anything is added") {
   const Scratch scratch;
   const std::string path = scratch.File("run.db");
   Study study = SmallStudy();
-  study.axes = {ParseVary("n=1:2000:1")};
+  study.design = std::vector<Axis>{ParseVary("n=1:2000:1")};
   {
     Store store = Store::Open(path, study);
     for (std::size_t i = 0; i < 1000; ++i) store.Insert(Row(study, i));
@@ -332,7 +337,7 @@ TEST_CASE("a full disk is an error that keeps what was committed") {
   const Scratch scratch;
   const std::string path = scratch.File("run.db");
   Study study = SmallStudy();
-  study.axes = {ParseVary("n=1:5000:1")};
+  study.design = std::vector<Axis>{ParseVary("n=1:5000:1")};
   // No file may grow beyond 256 KiB; the signal that would end the process becomes an error of
   // write().
   struct rlimit before = {};

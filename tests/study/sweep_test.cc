@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <new>
 #include <random>
 #include <set>
 #include <stdexcept>
@@ -26,7 +27,8 @@ namespace {
 Study GridStudy() {
   Study study;
   study.scenario = ParseJson(R"({"a": 0, "plan": {"b": "x"}})", "grid.json");
-  study.axes = {ParseVary("a=1:40:1"), ParseVary("plan.b=x,y,z"), ParseVary("c=0.1:1:0.1")};
+  study.design =
+      std::vector<Axis>{ParseVary("a=1:40:1"), ParseVary("plan.b=x,y,z"), ParseVary("c=0.1:1:0.1")};
   study.tool_version = "test";
   return study;
 }
@@ -49,7 +51,7 @@ std::vector<Figure> Evaluate(const JsonDocument& point) {
 SweepSummary Run(const std::string& path, const Study& study, const PointEvaluator& evaluate,
                  SweepOptions options) {
   Store store = Store::Open(path, study);
-  return RunSweep(study.scenario, study.axes, evaluate, options, &store);
+  return RunSweep(study.scenario, study.design, evaluate, options, &store);
 }
 
 SweepOptions Jobs(int jobs) {
@@ -145,7 +147,7 @@ TEST_CASE("interrupted and resumed, again and again, gives the bytes of an unint
 TEST_CASE("one slow point neither holds back the others nor reorders anything") {
   const Scratch scratch;
   Study study = GridStudy();
-  study.axes = {ParseVary("a=1:300:1")};
+  study.design = std::vector<Axis>{ParseVary("a=1:300:1")};
   std::atomic<bool> slow_may_end = false;
   // A figure's name depends on the point, so the columns show in which order points were seen.
   const auto figures = [](const JsonDocument& point) {
@@ -157,7 +159,7 @@ TEST_CASE("one slow point neither holds back the others nor reorders anything") 
   const auto evaluate = [&](const JsonDocument& point) {
     const bool slow = point.root.Find("a")->AsInteger() == 2;
     for (int i = 0; slow && !slow_may_end; ++i) {
-      if (i == 60'000) throw std::runtime_error("nothing was stored beyond the slow point");
+      if (i == 60'000) throw std::bad_alloc();  // nothing was stored beyond the slow point
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return figures(point);
@@ -168,7 +170,7 @@ TEST_CASE("one slow point neither holds back the others nor reorders anything") 
     if (progress.committed > 100) slow_may_end = true;
   };
   Store store = Store::Open(scratch.File("two.db"), study);
-  CHECK(RunSweep(study.scenario, study.axes, evaluate, options, &store).ok == 300);
+  CHECK(RunSweep(study.scenario, study.design, evaluate, options, &store).ok == 300);
   Run(scratch.File("one.db"), study, figures, Jobs(1));
   CHECK((FileBytes(scratch.File("one.db")) == FileBytes(scratch.File("two.db"))));
 }
@@ -179,7 +181,7 @@ TEST_CASE("without a store every point is handed over in order") {
     SweepOptions options = Jobs(jobs);
     std::vector<PointRow> rows;
     options.on_point = [&](const PointRow& row) { rows.push_back(row); };
-    const SweepSummary summary = RunSweep(study.scenario, study.axes, Evaluate, options, nullptr);
+    const SweepSummary summary = RunSweep(study.scenario, study.design, Evaluate, options, nullptr);
     REQUIRE(rows.size() == 1200);
     std::set<std::string> ids;
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -187,7 +189,7 @@ TEST_CASE("without a store every point is handed over in order") {
       ids.insert(rows[i].id.Hex());
     }
     CHECK(ids.size() == 1200);
-    CHECK(rows[777].id == PointId(study.scenario, study.axes, 777));
+    CHECK(rows[777].id == PointId(study.scenario, study.design, 777));
     CHECK(summary.failed == 24);
   }
 }
@@ -206,23 +208,43 @@ TEST_CASE("no axes is a sweep of one point") {
   CHECK(summary.exit_code() == ExitCode::kOk);
 }
 
-TEST_CASE("a bug in the evaluator ends the sweep, and what was done stays") {
+TEST_CASE("a point that meets a bug has failed, and stops nothing") {
+  const Scratch scratch;
+  const Study study = GridStudy();
+  const auto evaluate = [&](const JsonDocument& point) {
+    if (point.root.Find("a")->AsInteger() == 5) throw std::logic_error("a negative time");
+    return Evaluate(point);
+  };
+  const SweepSummary summary = Run(scratch.File("run.db"), study, evaluate, Jobs(3));
+  CHECK(summary.evaluated == 1200);
+  CHECK(summary.failed == 24 + 30);
+  CHECK(summary.exit_code() == ExitCode::kPartial);
+  StoreReader reader(scratch.File("run.db"));
+  StoredPoint point;
+  while (reader.Next(&point)) {
+    if (point.axis_values[0].AsInteger() != 5) continue;
+    CHECK(point.diagnostic.find("error[E0729]") != std::string::npos);
+    CHECK(point.diagnostic.find("a negative time") != std::string::npos);
+  }
+}
+
+TEST_CASE("a machine out of memory ends the sweep, and what was done stays") {
   const Scratch scratch;
   const Study study = GridStudy();
   std::atomic<int> calls = 0;
   const auto evaluate = [&](const JsonDocument& point) {
-    if (calls.fetch_add(1) == 500) throw std::runtime_error("bug");
+    if (calls.fetch_add(1) == 500) throw std::bad_alloc();
     return Evaluate(point);
   };
-  CHECK_THROWS_AS(Run(scratch.File("run.db"), study, evaluate, Jobs(3)), std::runtime_error);
+  CHECK_THROWS_AS(Run(scratch.File("run.db"), study, evaluate, Jobs(3)), std::bad_alloc);
   CHECK(Store::Open(scratch.File("run.db"), study).Count() == static_cast<std::size_t>(calls) - 1);
 }
 
 TEST_CASE("a path that cannot be set is one error, and no point is evaluated") {
   Study study = GridStudy();
-  study.axes = {ParseVary("a.b.c=1,2")};
+  study.design = std::vector<Axis>{ParseVary("a.b.c=1,2")};
   const Diagnostic d =
-      ThrownBy([&] { RunSweep(study.scenario, study.axes, Evaluate, Jobs(2), nullptr); });
+      ThrownBy([&] { RunSweep(study.scenario, study.design, Evaluate, Jobs(2), nullptr); });
   CHECK(d.code == 106);
 }
 
@@ -237,7 +259,7 @@ TEST_CASE("progress is reported in moderation and ends at the total") {
     CHECK(progress.elapsed_s >= last.elapsed_s);
     last = progress;
   };
-  RunSweep(study.scenario, study.axes, Evaluate, options, nullptr);
+  RunSweep(study.scenario, study.design, Evaluate, options, nullptr);
   CHECK(last.done == 1200);
   CHECK(last.failed == 24);
   CHECK(last.infeasible == 60);
@@ -278,7 +300,7 @@ TEST_CASE("killed at any moment, a sweep loses no committed point and completes 
         }
         std::mt19937 shuffler(static_cast<unsigned>(missing.size()));
         std::shuffle(missing.begin(), missing.end(), shuffler);
-        PointCursor cursor(study.scenario, study.axes);
+        PointCursor cursor(study.scenario, study.design);
         for (std::size_t i = 0; i < missing.size() / 2; ++i) {
           PointRow row;
           row.ordinal = missing[i];
@@ -297,7 +319,7 @@ TEST_CASE("killed at any moment, a sweep loses no committed point and completes 
           say(store.committed());
         }
         const SweepSummary summary =
-            RunSweep(study.scenario, study.axes, Evaluate, Jobs(2), &store);
+            RunSweep(study.scenario, study.design, Evaluate, Jobs(2), &store);
         say(summary.total);
       } catch (...) {
         ::_exit(3);

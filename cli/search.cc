@@ -1,0 +1,209 @@
+#include "sim/search/search.h"
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+
+#include "cli/commands.h"
+#include "cli/io.h"
+#include "cli/version.h"
+#include "sim/core/units.h"
+
+namespace aurum {
+namespace {
+
+std::atomic<bool> g_stop{false};
+
+void OnInterrupt(int signal) {
+  if (g_stop.exchange(true) && signal == SIGINT) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
+}
+
+Objective ObjectiveOf(const std::string& name) {
+  for (const Objective each :
+       {Objective::kThroughput, Objective::kTime, Objective::kCost, Objective::kEnergy}) {
+    if (ObjectiveName(each) == name) return each;
+  }
+  return Objective::kThroughput;
+}
+
+std::string Count(std::uint64_t n) {
+  std::string digits = std::to_string(n);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<std::size_t>(at), ",");
+  return digits;
+}
+
+void AddRow(Table* table, const std::string& name, const FoundPlan& plan) {
+  table->Row({name, plan.plan, plan.recipe, ShowSeconds(plan.step_s), ShowNumber(plan.samples_per_s),
+              fmt::format("{:.1f} %", 100 * plan.mfu), ShowSeconds(plan.time.exposed_comm_s),
+              ShowSeconds(plan.time.bubble_s), ShowBytes(plan.peak_bytes), FitName(plan.verdict),
+              LimitName(plan.limit)});
+}
+
+Table PlanTable() {
+  return Table({"", "plan", "recipe", "step", "samples/s", "MFU", "exposed", "bubble", "memory", "",
+                "limited by"},
+               "<<<>>>>>><<");
+}
+
+std::string Accounted(const SearchReport& report) {
+  const SearchCounts& c = report.counts;
+  Table table({"executions of the space", ""}, "<>");
+  const auto row = [&](const char* what, std::uint64_t n) {
+    if (n > 0) table.Row({what, Count(n)});
+  };
+  row("all", c.total);
+  row("the same plan as another", c.alike);
+  row("realised by no placement", c.unplaceable);
+  row("no plan: refused by its reader or over budget", c.refused);
+  row("state alone does not fit", c.state);
+  row("activations do not fit beside it", c.kept);
+  row("bounded out", c.bounded);
+  row("simulated, do not fit", c.memory);
+  row("simulated, fit", c.valued);
+  return table.As(Format::kTable);
+}
+
+std::string Rejections(const SearchReport& report, bool all) {
+  std::string text;
+  std::size_t shown = 0;
+  for (const RejectedPlans& r : report.rejected) {
+    if (!all && shown++ == 8) {
+      text += fmt::format("… and {} more reasons (-v)\n", report.rejected.size() - 8);
+      break;
+    }
+    text += fmt::format("{:>12}  {}: {}\n", Count(r.count), r.code, r.reason);
+    if (!all) continue;
+    std::string example;
+    for (std::size_t d = 0; d < r.example.size(); ++d)
+      example += fmt::format("{}{} {}", d > 0 ? ", " : "", report.space.dimensions[d].name,
+                             r.example[d]);
+    text += fmt::format("{:>12}  e.g. {}\n", "", example);
+  }
+  return text;
+}
+
+std::string Sentence(const SearchReport& report) {
+  if (report.best.empty()) {
+    return report.interrupted ? "interrupted before a plan was found\n"
+                              : "no plan of this space fits; the reasons are above. aurum explain --what oom "
+                                  "ranks what else would make it fit\n";
+  }
+  const FoundPlan& best = report.best.front();
+  std::string text;
+  if (report.told && report.told_fits) {
+    const double gain = report.told->score / best.score - 1;
+    text += gain > 0.0005
+                ? fmt::format("the best is {:.1f} % better than the scenario's own plan ({}, {})\n",
+                              100 * gain, report.told->plan, ShowSeconds(report.told->step_s))
+                : std::string("no plan of this space is better than the scenario's own\n");
+  } else if (report.told) {
+    text += fmt::format("the scenario's own plan ({}) {}\n", report.told->plan,
+                        report.told_refused.empty()
+                            ? FitName(report.told->verdict) + ": " +
+                                  ShowBytes(report.told->peak_bytes)
+                            : report.told_refused);
+  }
+  if (report.at_risk) {
+    text += fmt::format(
+        "{:.1f} % better still, but at risk of not fitting ({} of {}): {}, {} (--at-risk takes it)\n",
+        100 * (best.score / report.at_risk->score - 1), ShowBytes(report.at_risk->peak_bytes),
+        ShowBytes(report.at_risk->usable_bytes), report.at_risk->plan, report.at_risk->recipe);
+  }
+  if (report.uneven) {
+    text +=
+        "samples differ: plans were sought for their mean, and the best of them simulated with the "
+        "samples as drawn\n";
+  }
+  if (report.interrupted)
+    text += "interrupted: there may be better plans among those that were not looked at\n";
+  text += "set:";
+  for (const std::string& assignment : best.set) text += " --set '" + assignment + "'";
+  return text + "\n";
+}
+
+}  // namespace
+
+ExitCode SearchCommand(const Options& options, const std::string& file,
+                       const SearchCommandLine& command) {
+  const JsonDocument document = OpenScenario(options, file);
+  InputCache cache(options.data_root);
+  const Scenario scenario = ReadScenario(document, &cache);
+  PlanSpace space;
+  if (command.space == "auto") {
+    space = DefaultSpace(scenario);
+  } else if (command.space == "calculon") {
+    space = CalculonSpace(scenario);
+  } else {
+    space = ReadSpace(document, scenario);
+  }
+  for (const std::string& name : command.keep) Keep(name, &space);
+  for (const std::string& assignment : command.vary) Vary(assignment, &space);
+  if (options.dry_run) {
+    std::string text = fmt::format("{} combinations of {} dimensions\n",
+                                   Count(space.Combinations()), space.dimensions.size());
+    for (const Dimension& d : space.dimensions) {
+      text += "  " + d.name + ":";
+      for (const Choice& choice : d.choices) text += " " + choice.label;
+      text += "\n";
+    }
+    WriteOutput(options, text);
+    return ExitCode::kOk;
+  }
+  SearchOptions search;
+  search.objective = ObjectiveOf(command.objective);
+  search.top = static_cast<std::size_t>(command.top);
+  search.pareto = command.pareto;
+  search.accept_at_risk = command.at_risk;
+  search.level = options.level;
+  search.jobs = options.jobs;
+  search.stop = &g_stop;
+  std::signal(SIGINT, OnInterrupt);
+  std::signal(SIGTERM, OnInterrupt);
+  const bool terminal = options.progress && isatty(STDERR_FILENO) != 0;
+  search.progress = [&](std::uint64_t done, std::uint64_t all, std::uint64_t simulated) {
+    if (!terminal) return;
+    std::fprintf(stderr, "\r%s of %s groups looked at, %s plans simulated   ", Count(done).c_str(),
+                 Count(all).c_str(), Count(simulated).c_str());
+    std::fflush(stderr);
+  };
+  const auto start = std::chrono::steady_clock::now();
+  const SearchReport report = Search(document, space, &cache, search);
+  const double wall =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (terminal) std::fputs("\n", stderr);
+  Narrate(options, fmt::format("{} executions in {:.1f} s: {} bounds, {} steps simulated",
+                               Count(report.counts.total), wall, Count(report.bounds),
+                               Count(report.simulations)));
+  if (options.format == Format::kJson || options.format == Format::kJsonLines) {
+    const Json json = WithRunId(SearchJson(report, kToolVersion));
+    WriteOutput(options, json.Dump(options.format == Format::kJson ? 2 : -1) + "\n");
+  } else {
+    Table best = PlanTable();
+    for (std::size_t i = 0; i < report.best.size(); ++i)
+      AddRow(&best, std::to_string(i + 1), report.best[i]);
+    std::string out = best.As(options.format);
+    if (options.format != Format::kCsv) {
+      Table front = PlanTable();
+      for (const FoundPlan& plan : report.front) AddRow(&front, "", plan);
+      out += fmt::format("\n{} of time, memory, GPUs, cost and energy\n",
+                         command.pareto ? "the Pareto front" : "of the plans that were simulated, the Pareto front");
+      out += front.As(options.format);
+      out += "\n" + Accounted(report) + "\n" + Rejections(report, options.verbose) + "\n" +
+             Sentence(report);
+    }
+    WriteOutput(options, out);
+  }
+  if (report.interrupted) return ExitCode::kInterrupted;
+  return report.best.empty() ? ExitCode::kInfeasible : ExitCode::kOk;
+}
+
+}  // namespace aurum

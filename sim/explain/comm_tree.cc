@@ -1,0 +1,210 @@
+#include "sim/explain/comm_tree.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "sim/collectives/steps.h"
+#include "sim/plan/host_link.h"
+#include "sim/plan/lower.h"
+#include "sim/plan/rank_groups.h"
+#include "sim/study/wire_bound.h"
+
+// An op of the simulated program knows its bytes, not which collective it is: the plan is lowered a second
+// time with its communications, and ops of one stage, lane, kind, module and size are the same. What is
+// possible is the wire bound of that collective over all groups of its kind at once; bytes over both times
+// are compared as bus bandwidths, which is what nccl-tests prints, so a user can hold it against a
+// measurement of his own.
+namespace aurum {
+namespace {
+
+CommGroup GroupOf(const TimePart& part) {
+  switch (part.kind) {
+    case OpKind::kContextCollective:
+      return CommGroup::kContext;
+    case OpKind::kExpertCollective:
+      return CommGroup::kExpert;
+    case OpKind::kParameterGather:
+    case OpKind::kGradientReduce:
+      return CommGroup::kData;
+    case OpKind::kPipelineTransfer:
+      return CommGroup::kPipeline;
+    case OpKind::kAlignment:
+      return CommGroup::kTokens;
+    case OpKind::kHostTransfer:
+      return CommGroup::kHost;
+    default:
+      return CommGroup::kTensor;
+  }
+}
+
+using PartKey = std::tuple<OpKind, Lane, int, bool>;
+PartKey KeyOf(const TimePart& part) { return {part.kind, part.lane, part.module, part.head}; }
+PartKey KeyOf(const OpInfo& info) {
+  return {info.kind, info.lane, info.module < 0 ? -1 : info.module, info.head};
+}
+
+// Which communication an op is, by what two programs of one plan have in common.
+class Told {
+ public:
+  explicit Told(const Scenario& scenario) {
+    LowerOptions options;
+    options.for_execution = true;
+    program_ = Lower(scenario, options);
+    for (OpId op = 0; op < program_.info.size(); ++op) {
+      const std::uint32_t comm = program_.work[op].communication;
+      if (comm == kNoWork) continue;
+      const OpInfo& info = program_.info[op];
+      const int stage = program_.classes[info.rank_class].stage;
+      exact_.try_emplace({stage, KeyOf(info), info.bytes}, comm);
+      near_.try_emplace({stage, KeyOf(info)}, comm);
+    }
+  }
+
+  // Nullptr where none is known. Of ops whose size depends on the micro-batch, one of the same kind.
+  const Communication* Of(int stage, const OpInfo& info) const {
+    const auto exact = exact_.find({stage, KeyOf(info), info.bytes});
+    if (exact != exact_.end()) return &program_.communications[exact->second];
+    const auto near = near_.find({stage, KeyOf(info)});
+    return near == near_.end() ? nullptr : &program_.communications[near->second];
+  }
+
+ private:
+  Program program_;
+  std::map<std::tuple<int, PartKey, double>, std::uint32_t> exact_;
+  std::map<std::tuple<int, PartKey>, std::uint32_t> near_;
+};
+
+// Wire bounds a byte, asked once for each collective of each kind of group.
+class Bounds {
+ public:
+  explicit Bounds(const Scenario& scenario) : s_(scenario) {}
+
+  struct PerByte {
+    double seconds = 0;
+    LinkKind bottleneck = LinkKind::kNetwork;
+    int ranks = 1;
+    bool over_network = false;
+  };
+  const PerByte& Of(const Communication& comm) {
+    const auto [entry, is_new] =
+        known_.try_emplace({comm.transfer, comm.kind, comm.stage, comm.groups});
+    if (!is_new) return entry->second;
+    PerByte& out = entry->second;
+    constexpr double kProbe = 1 << 20;
+    const std::vector<RankGroup> groups = PlacedGroups(s_.plan, comm.stage, comm.groups);
+    const WireBound bound = comm.transfer
+                                ? BoundOfTransfers(kProbe, groups, *s_.cluster)
+                                : BoundOfCollective(comm.kind, kProbe, groups, *s_.cluster);
+    out.seconds = bound.seconds / kProbe;
+    out.bottleneck = bound.bottleneck;
+    for (const RankGroup& group : groups) {
+      out.ranks = std::max(out.ranks, static_cast<int>(group.size()));
+      for (const int gpu : group)
+        out.over_network =
+            out.over_network || s_.cluster->NodeOf(gpu) != s_.cluster->NodeOf(group.front());
+    }
+    return out;
+  }
+
+ private:
+  const Scenario& s_;
+  std::map<std::tuple<bool, CollectiveKind, std::size_t, GroupKind>, PerByte> known_;
+};
+
+struct Sums {
+  std::set<std::string> names;
+  double running_s = 0, bus_bytes = 0, wire_s = 0, longest_wire_s = 0;
+  LinkKind bottleneck = LinkKind::kNetwork;
+  int ranks = 1;
+  bool over_network = false;
+};
+
+}  // namespace
+
+std::string_view CommGroupName(CommGroup group) {
+  switch (group) {
+    case CommGroup::kTensor:
+      return "tensor parallel";
+    case CommGroup::kContext:
+      return "context parallel";
+    case CommGroup::kExpert:
+      return "expert parallel";
+    case CommGroup::kData:
+      return "data parallel";
+    case CommGroup::kPipeline:
+      return "pipeline";
+    case CommGroup::kTokens:
+      return "tokens between modalities";
+    case CommGroup::kHost:
+      return "host memory";
+  }
+  return "";
+}
+
+CommTree MakeCommTree(const Evaluation& e, const std::vector<TimePart>& parts, int rank_class) {
+  const Told told(e.scenario);
+  Bounds bounds(e.scenario);
+  const double host_rate = HostLinkBandwidth(*e.scenario.cluster);
+  const std::vector<bool> own = OwnOps(e.program, rank_class);
+  std::map<PartKey, Sums> sums;
+  for (OpId op = 0; op < e.program.info.size(); ++op) {
+    const OpInfo& info = e.program.info[op];
+    if (!own[op] || info.lane == Lane::kMain) continue;
+    Sums& of = sums[KeyOf(info)];
+    of.running_s += Seconds(e.outcome.schedule.end[op] - e.outcome.schedule.start[op]);
+    if (info.bytes <= 0) continue;
+    if (info.kind == OpKind::kHostTransfer) {
+      of.names.insert("copy");
+      of.bus_bytes += info.bytes;
+      if (host_rate > 0) of.wire_s += info.bytes / host_rate;
+      of.bottleneck = LinkKind::kPcie;
+      continue;
+    }
+    const Communication* comm = told.Of(e.program.classes[info.rank_class].stage, info);
+    if (comm == nullptr) continue;
+    const Bounds::PerByte& bound = bounds.Of(*comm);
+    of.names.insert(comm->transfer ? "transfer" : CollectiveName(comm->kind));
+    of.bus_bytes += info.bytes * (comm->transfer ? 1 : BusFactor(comm->kind, bound.ranks));
+    const double wire_s = info.bytes * bound.seconds;
+    of.wire_s += wire_s;
+    if (wire_s > of.longest_wire_s) {
+      of.longest_wire_s = wire_s;
+      of.bottleneck = bound.bottleneck;
+    }
+    of.ranks = std::max(of.ranks, comm->transfer ? 2 : bound.ranks);
+    of.over_network = of.over_network || bound.over_network;
+  }
+  CommTree tree;
+  tree.step_s = e.StepSeconds();
+  for (const TimePart& part : parts) {
+    const bool communicates = IsCommunication(part.cause) || part.cause == TimeCause::kAlignment;
+    if (!communicates) continue;
+    const bool mine = part.own && part.lane != Lane::kMain;
+    (mine ? tree.exposed_s : tree.elsewhere_s) += Seconds(part.exposed);
+    if (!mine) continue;
+    CommItem item;
+    item.group = GroupOf(part);
+    item.part = part;
+    const Sums& of = sums[KeyOf(part)];
+    for (const std::string& name : of.names)
+      item.collective += (item.collective.empty() ? "" : ", ") + name;
+    item.ranks = of.ranks;
+    item.over_network = of.over_network;
+    item.running_s = of.running_s;
+    if (of.running_s > 0) item.bus_bytes_per_s = of.bus_bytes / of.running_s;
+    if (of.wire_s > 0) item.possible_bytes_per_s = of.bus_bytes / of.wire_s;
+    item.bottleneck = of.bottleneck;
+    tree.running_s += of.running_s;
+    tree.items.push_back(std::move(item));
+  }
+  std::stable_sort(tree.items.begin(), tree.items.end(), [](const CommItem& a, const CommItem& b) {
+    if (a.group != b.group) return a.group < b.group;
+    return a.part.exposed != b.part.exposed ? a.part.exposed > b.part.exposed
+                                            : a.part.busy > b.part.busy;
+  });
+  return tree;
+}
+
+}  // namespace aurum
