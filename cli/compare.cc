@@ -67,8 +67,11 @@ std::string FigureTable(const Comparison& c, Format format) {
   row("tokens/s", "tokens_per_s", ShowNumber, number);
   row("tokens/s per GPU", "tokens_per_s_per_gpu", ShowNumber, number);
   row("samples/s", "samples_per_s", ShowNumber, number);
-  row("MFU", "mfu", ShowPercent, [](double change) { return SignedPercent(change); });
-  row("peak memory", "memory.peak_gib", [](double gib) { return ShowBytes(gib * kGiB); },
+  row("MFU", "mfu", ShowPercent, [](double change) {
+    return std::abs(change) < 5e-4 ? std::string("0") : fmt::format("{:+.1f} points", change * 100);
+  });
+  row(
+      "peak memory", "memory.peak_gib", [](double gib) { return ShowBytes(gib * kGiB); },
       [](double gib) { return SignedBytes(gib * kGiB); });
   row("time to the target", "time_to_target_s", ShowSeconds, SignedSeconds);
   return table.As(format);
@@ -139,12 +142,14 @@ std::string ScalingTable(const Scaling& s, Format format) {
     table.Row({part.name, ShowSeconds(part.a_s), ShowSeconds(part.ideal_s), ShowSeconds(part.b_s),
                SignedSeconds(part.LostSeconds())});
   }
-  table.Row({"the step", ShowSeconds(a), ShowSeconds(ideal), ShowSeconds(b), SignedSeconds(b - ideal)});
+  table.Row(
+      {"the step", ShowSeconds(a), ShowSeconds(ideal), ShowSeconds(b), SignedSeconds(b - ideal)});
   return table.As(format) + Apart(format) +
-         fmt::format("{} → {} GPUs, {} → {} samples a step: {:.3g} × the samples per second of {:.3g} "
-                     "× possible, {} of it\n",
-                     s.gpus_a, s.gpus_b, ShowNumber(s.batch_a), ShowNumber(s.batch_b), s.speedup,
-                     s.ideal_speedup, ShowPercent(s.Efficiency()));
+         fmt::format(
+             "{} → {} GPUs, {} → {} samples a step: {:.2f} × the samples per second, of {:.3g} "
+             "× possible: {}\n",
+             s.gpus_a, s.gpus_b, ShowNumber(s.batch_a), ShowNumber(s.batch_b), s.speedup,
+             s.ideal_speedup, ShowPercent(s.Efficiency()));
 }
 
 std::string InputTables(const Comparison& c, Format format) {
@@ -158,8 +163,8 @@ std::string InputTables(const Comparison& c, Format format) {
   if (!c.facts.empty()) {
     Table table({"what that comes to", "", "A", "B"}, "<<<<");
     for (const FactChange& fact : c.facts) {
-      table.Row({fact.of, fact.fact + (fact.unit.empty() ? "" : ", " + fact.unit),
-                 ShowJson(fact.a), ShowJson(fact.b)});
+      table.Row({fact.of, fact.fact + (fact.unit.empty() ? "" : ", " + fact.unit), ShowJson(fact.a),
+                 ShowJson(fact.b)});
     }
     out += (out.empty() ? "" : "\n") + table.As(format);
   }
@@ -182,9 +187,9 @@ std::string SubstitutionTables(const Comparison& c, Format format) {
                    SignedBytes(alone.with->peak_bytes - peak),
                    colon == std::string::npos ? "" : said.substr(colon + 2)});
       } else {
-        table.Row({alone.what.path, "", "", "",
-                   "cannot change alone: " + alone.refused->CodeName() + " " +
-                       alone.refused->message});
+        table.Row(
+            {alone.what.path, "", "", "",
+             "cannot change alone: " + alone.refused->CodeName() + " " + alone.refused->message});
       }
     }
     table.Row({"interaction", "", SignedSeconds(SecondsOf(s.interaction_ps)),
@@ -204,26 +209,35 @@ std::string SubstitutionTables(const Comparison& c, Format format) {
 
 std::string LinksText(const LinksNeeded& needed) {
   const char* side = needed.of_b ? "B" : "A";
-  std::string out =
-      fmt::format("for {} to keep up (90 % of the other's samples per second and GPU), its step must "
-                  "come down from {} to {}:\n",
-                  side, ShowSeconds(needed.step_s), ShowSeconds(needed.target_s));
+  const char* other = needed.of_b ? "A" : "B";
+  std::string out = fmt::format(
+      "Which links would let {} keep up. {}, a step takes {}; 90 % of its samples per second and "
+      "GPU "
+      "are a step of {} for {}, which takes {}:\n",
+      side,
+      needed.own_plan ? fmt::format("On {}'s cluster, with {}'s own plan and kernels", other, side)
+                      : fmt::format("In {} as it is", other),
+      ShowSeconds(needed.measure_step_s), ShowSeconds(needed.target_s), side,
+      ShowSeconds(needed.step_s));
   for (const LinksOfKind& kind : needed.kinds) {
     std::string set;
     for (const std::string& word : kind.set) set += " --set " + word;
     if (!kind.enough) {
-      out += fmt::format("  {}: not what is missing; {:.3g} × as fast leaves {}\n", kind.links,
-                         kind.factor, ShowSeconds(kind.step_s));
+      out += fmt::format(
+          "  {}: {}; {:.3g} × as fast leaves {}\n", kind.links,
+          kind.step_s > 0.99 * needed.step_s ? "not what is missing" : "not enough by itself",
+          kind.factor, ShowSeconds(kind.step_s));
       continue;
     }
     out += fmt::format("  {}: {:.3g} × as fast", kind.links, kind.factor);
     if (kind.gb_per_s_per_gpu > 0) {
-      out += fmt::format(", {} GB/s a GPU out of its node instead of {} ({} Gbit/s)",
-                         ShowNumber(kind.needed_gb_per_s_per_gpu),
-                         ShowNumber(kind.gb_per_s_per_gpu),
-                         ShowNumber(kind.needed_gb_per_s_per_gpu * 8));
+      out +=
+          fmt::format(", {} GB/s a GPU out of its node instead of {} ({} Gbit/s)",
+                      ShowNumber(kind.needed_gb_per_s_per_gpu), ShowNumber(kind.gb_per_s_per_gpu),
+                      ShowNumber(kind.needed_gb_per_s_per_gpu * 8));
     }
-    out += fmt::format(": {}{}\n", ShowSeconds(kind.step_s), set.empty() ? "" : "  (" + set.substr(1) + ")");
+    out += fmt::format(": {}{}\n", ShowSeconds(kind.step_s),
+                       set.empty() ? "" : "  (" + set.substr(1) + ")");
   }
   return out;
 }
@@ -282,8 +296,8 @@ std::string StoreText(const StoreComparison& c, Format format) {
                  SignedPercent(s.p90), SignedPercent(s.most)});
   }
   out += "\n" + spreads.As(format);
-  for (const auto& [name, list] :
-       {std::pair("the largest rises of ", &c.rises), std::pair("the largest falls of ", &c.falls)}) {
+  for (const auto& [name, list] : {std::pair("the largest rises of ", &c.rises),
+                                   std::pair("the largest falls of ", &c.falls)}) {
     if (list->empty()) continue;
     Table table({name + c.by, "A", "B", "change"}, "<>>>");
     for (const JoinedPoint& point : *list) {
@@ -295,8 +309,8 @@ std::string StoreText(const StoreComparison& c, Format format) {
   if (!c.effects.empty()) {
     Table table({"by axis", "value", "points", "median change of " + c.by}, "<<>>");
     for (const AxisEffect& effect : c.effects) {
-      table.Row({effect.path, effect.value, std::to_string(effect.points),
-                 SignedPercent(effect.median)});
+      table.Row(
+          {effect.path, effect.value, std::to_string(effect.points), SignedPercent(effect.median)});
     }
     out += "\n" + table.As(format);
   }
@@ -305,9 +319,10 @@ std::string StoreText(const StoreComparison& c, Format format) {
   for (std::size_t i = 0; i < c.notes.size(); ++i) out += (i == 0 ? "\n" : "") + c.notes[i] + "\n";
   for (std::size_t i = 0; i < c.judged.size(); ++i) {
     const StoreComparison::JudgedPoints& j = c.judged[i];
-    out += fmt::format("{}{}: {} at {} of {} points; {} {} at {}\n", i == 0 ? "\n" : "",
-                       j.failed > 0 ? "FAILED" : "ok", j.worst.condition.text, j.failed, j.points,
-                       j.failed > 0 ? "worst:" : "nearest:", j.worst.said, At(c.axes, j.axis_values));
+    out +=
+        fmt::format("{}{}: {} at {} of {} points; {} {} at {}\n", i == 0 ? "\n" : "",
+                    j.failed > 0 ? "FAILED" : "ok", j.worst.condition.text, j.failed, j.points,
+                    j.failed > 0 ? "worst:" : "nearest:", j.worst.said, At(c.axes, j.axis_values));
   }
   return out;
 }
@@ -381,7 +396,7 @@ class Sides {
 
  private:
   Side Simulated(const std::string& file, const std::string& cluster,
-                const std::vector<std::string>& set) const {
+                 const std::vector<std::string>& set) const {
     JsonDocument document = OpenScenario(options_, file);
     std::string name = file;
     if (!cluster.empty()) {
@@ -483,8 +498,7 @@ ExitCode CompareCommand(const Options& options, const CompareCommandLine& line) 
       break;
   }
   for (const Judged& judged : c.judged) {
-    if (judged.failed)
-      TellFailure(options, judged.said + " (" + judged.condition.text + ")");
+    if (judged.failed) TellFailure(options, judged.said + " (" + judged.condition.text + ")");
   }
   return c.Failed() ? ExitCode::kOutsideTolerance : ExitCode::kOk;
 }

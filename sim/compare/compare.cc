@@ -49,9 +49,8 @@ std::array<double, kMemoryComponents> ComponentsOf(const Side& side) {
   std::array<double, kMemoryComponents> out{};
   for (int i = 0; i < kMemoryComponents; ++i) {
     out[static_cast<std::size_t>(i)] =
-        kGiB * NumberAt(side.result, "memory." +
-                                         MemoryComponentName(static_cast<MemoryComponent>(i)) +
-                                         "_gib");
+        kGiB * NumberAt(side.result,
+                        "memory." + MemoryComponentName(static_cast<MemoryComponent>(i)) + "_gib");
   }
   return out;
 }
@@ -111,8 +110,8 @@ std::vector<std::string> Notes(const Comparison& c) {
   std::vector<std::string> notes;
   for (const auto& [name, side] : {std::pair("A", &c.a), std::pair("B", &c.b)}) {
     if (!side->as_found.empty()) {
-      notes.push_back(std::string(name) + " is compared as its result tells it, by totals: " +
-                      side->as_found);
+      notes.push_back(std::string(name) +
+                      " is compared as its result tells it, by totals: " + side->as_found);
     }
   }
   const auto text = [](const Side& side, std::string_view key) {
@@ -127,7 +126,9 @@ std::vector<std::string> Notes(const Comparison& c) {
   if (version_a != version_b)
     notes.push_back("A is of version " + version_a + " of Aurum, B of " + version_b +
                     ": the difference is of that, too");
-  if (c.parts_a.rank != c.parts_b.rank && !c.parts_a.rank.empty() && !c.parts_b.rank.empty()) {
+  const auto name_of = [](const std::string& rank) { return rank.substr(0, rank.find(" (")); };
+  if (name_of(c.parts_a.rank) != name_of(c.parts_b.rank) && !c.parts_a.rank.empty() &&
+      !c.parts_b.rank.empty()) {
     notes.push_back("the busiest GPUs are " + c.parts_a.rank + " in A and " + c.parts_b.rank +
                     " in B");
   }
@@ -156,7 +157,7 @@ std::string Summary(const Comparison& c) {
   std::string out;
   if (c.scaling && c.scaling->gpus_a != c.scaling->gpus_b) {
     const Scaling& s = *c.scaling;
-    out = Text("%.3g", s.ideal_speedup) + " × the GPUs give " + Text("%.3g", s.speedup) +
+    out = Text("%.3g", s.ideal_speedup) + " × the GPUs give " + Text("%.2f", s.speedup) +
           " × the samples per second (" + Text("%.0f", s.Efficiency() * 100) +
           " % of what is possible)";
     std::string lost;

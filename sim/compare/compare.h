@@ -57,15 +57,15 @@ struct Comparison {
   StepParts parts_a, parts_b;
   std::vector<PartChange> parts;  // sum to the change of the step
   std::vector<CollectiveChange> communication;
-  std::vector<MemoryChange> memory;   // sum to the change of the peak
+  std::vector<MemoryChange> memory;  // sum to the change of the peak
   std::vector<FactChange> facts;
-  std::vector<KeyChange> changes;     // of the scenarios, where both are known
-  std::optional<Scaling> scaling;     // GPUs or batch differ, the work of a sample does not
+  std::vector<KeyChange> changes;            // of the scenarios, where both are known
+  std::optional<Scaling> scaling;            // GPUs or batch differ, the work of a sample does not
   std::optional<Substitution> substitution;  // both were simulated, and something differs
-  std::optional<LinksNeeded> links;   // clusters differ, and one falls behind
+  std::optional<LinksNeeded> links;          // clusters differ, and one falls behind
   std::vector<Judged> judged;
-  std::vector<std::string> notes;     // what a reader must know to read the figures rightly
-  std::string summary;                // a sentence or two
+  std::vector<std::string> notes;  // what a reader must know to read the figures rightly
+  std::string summary;             // a sentence or two
   bool Failed() const;
 };
 

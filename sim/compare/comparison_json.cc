@@ -1,3 +1,4 @@
+#include <cmath>
 #include <utility>
 
 #include "sim/compare/compare.h"
@@ -77,8 +78,7 @@ Json CommunicationJson(const std::vector<CollectiveChange>& changes) {
     Json entry = Json::Object();
     entry.Set("collective", StepCategoryKey(change.category));
     entry.Set("name", StepCategoryName(change.category));
-    for (const auto& [prefix, part] :
-         {std::pair("a_", &change.a), std::pair("b_", &change.b)}) {
+    for (const auto& [prefix, part] : {std::pair("a_", &change.a), std::pair("b_", &change.b)}) {
       const std::string p = prefix;
       entry.Set(p + "operations", static_cast<std::int64_t>(part->operations));
       entry.Set(p + "bytes", part->bytes);
@@ -201,6 +201,9 @@ Json LinksJson(const LinksNeeded& needed) {
   Json out = Json::Object();
   out.Set("of", needed.of_b ? "b" : "a");
   out.Set("keeps_up_at", kKeepsUp);
+  out.Set("measure",
+          needed.own_plan ? "its own scenario on the other's cluster" : "the other side");
+  out.Set("measure_step_s", needed.measure_step_s);
   out.Set("target_step_s", needed.target_s);
   out.Set("step_time_s", needed.step_s);
   Json kinds = Json::Array();

@@ -9,8 +9,8 @@
 namespace aurum {
 namespace {
 
-constexpr std::string_view kNoMatter[] = {"/schema", "/$schema", "/name",
-                                          "/question", "/sweep", "/phases"};
+constexpr std::string_view kNoMatter[] = {"/schema",   "/$schema", "/name",
+                                          "/question", "/sweep",   "/phases"};
 
 std::string Escaped(std::string_view key) {
   std::string out;
@@ -137,8 +137,7 @@ void Remove(const std::string& pointer, Json* root) {
   for (std::size_t i = 0; i + 1 < keys.size() && at != nullptr; ++i) {
     if (at->IsArray()) {
       std::size_t index = 0;
-      const auto read =
-          std::from_chars(keys[i].data(), keys[i].data() + keys[i].size(), index);
+      const auto read = std::from_chars(keys[i].data(), keys[i].data() + keys[i].size(), index);
       at = read.ec == std::errc() && index < at->items().size() ? &at->items()[index] : nullptr;
     } else {
       at = at->Find(keys[i]);

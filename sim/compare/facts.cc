@@ -27,7 +27,8 @@ std::vector<Fact> FactsOf(const Scenario& s) {
     out.push_back({of, fact, unit, std::move(value)});
   };
   add("model", "name", "", s.model->name);
-  add("model", "parameters", "billions", Rounded(static_cast<double>(ModelParameters(*s.model)) / 1e9));
+  add("model", "parameters", "billions",
+      Rounded(static_cast<double>(ModelParameters(*s.model)) / 1e9));
   add("data", "backbone tokens per sample", "", Rounded(s.sample.backbone_tokens));
   add("data", "of them from media", "", Rounded(s.sample.cross_modal_tokens));
   add("data", "samples a step", "", Json(s.workload.global_batch_size));
@@ -104,10 +105,12 @@ std::vector<FactChange> CompareFacts(const Side& a, const Side& b) {
   for (const Fact& fact : of_a) {
     const Fact* other = find(of_b, fact);
     if (other != nullptr && other->value.Dump() == fact.value.Dump()) continue;
-    out.push_back({fact.of, fact.fact, fact.unit, fact.value, other == nullptr ? Json() : other->value});
+    out.push_back(
+        {fact.of, fact.fact, fact.unit, fact.value, other == nullptr ? Json() : other->value});
   }
   for (const Fact& fact : of_b) {
-    if (find(of_a, fact) == nullptr) out.push_back({fact.of, fact.fact, fact.unit, Json(), fact.value});
+    if (find(of_a, fact) == nullptr)
+      out.push_back({fact.of, fact.fact, fact.unit, Json(), fact.value});
   }
   return out;
 }

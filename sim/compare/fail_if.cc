@@ -53,16 +53,15 @@ Condition ParseCondition(std::string_view text) {
   if (condition.figure.find_first_of(" =!") != std::string::npos)
     Malformed(text, "'" + condition.figure + "' is no name of a figure");
   const bool equal = at + 1 < text.size() && text[at + 1] == '=';
-  condition.order =
-      text[at] == '>' ? (equal ? Condition::Order::kAtLeast : Condition::Order::kAbove)
-                      : (equal ? Condition::Order::kAtMost : Condition::Order::kBelow);
+  condition.order = text[at] == '>'
+                        ? (equal ? Condition::Order::kAtLeast : Condition::Order::kAbove)
+                        : (equal ? Condition::Order::kAtMost : Condition::Order::kBelow);
   std::string_view limit = Trimmed(text.substr(at + (equal ? 2 : 1)));
   const bool percent = !limit.empty() && limit.back() == '%';
   if (percent) limit = Trimmed(limit.substr(0, limit.size() - 1));
   const bool sign = !limit.empty() && (limit.front() == '+' || limit.front() == '-');
   const std::string_view digits = sign && limit.front() == '+' ? limit.substr(1) : limit;
-  const auto read =
-      std::from_chars(digits.data(), digits.data() + digits.size(), condition.limit);
+  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), condition.limit);
   if (read.ec != std::errc() || read.ptr != digits.data() + digits.size() ||
       !std::isfinite(condition.limit) || (limit.front() == '+' && digits.front() == '-')) {
     Malformed(text, "'" + std::string(limit) + "' is no number");

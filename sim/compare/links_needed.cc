@@ -67,7 +67,25 @@ std::optional<LinksNeeded> FindLinksNeeded(const JsonDocument& a, const Evaluati
   const Cluster& cluster = *slow.scenario.cluster;
   if (cluster.GpuCount() == 1) return std::nullopt;
   out.step_s = slow.StepSeconds();
-  out.target_s = out.step_s * std::min(rate_a, rate_b) / (kKeepsUp * std::max(rate_a, rate_b));
+  // Its own scenario on the other's cluster, if that is a plan.
+  double measure = std::max(rate_a, rate_b);
+  out.measure_step_s = (out.of_b ? of_a : of_b).StepSeconds();
+  const Level level = slow.outcome.level;
+  out.own_plan = false;
+  if (const Json* other = (out.of_b ? a : b).root.Find("cluster"); other != nullptr) {
+    JsonDocument moved = document;
+    SetPath(&moved, "cluster", *other, "cluster of the other side");
+    try {
+      const Evaluation e = EvaluatePlain(moved, cache, level);
+      out.own_plan = true;
+      measure = SamplesPerGpuSecond(e);
+      out.measure_step_s = e.StepSeconds();
+    } catch (const InputError&) {
+      out.own_plan = false;
+    }
+  }
+  if (std::min(rate_a, rate_b) >= kKeepsUp * measure) return std::nullopt;
+  out.target_s = out.step_s * std::min(rate_a, rate_b) / (kKeepsUp * measure);
 
   std::vector<Knob> knobs;
   if (cluster.nodes > 1) {
@@ -77,7 +95,6 @@ std::optional<LinksNeeded> FindLinksNeeded(const JsonDocument& a, const Evaluati
     knobs.push_back({"PCIe", {"pcie_factor"}});
   }
   if (cluster.HasNvLink()) knobs.push_back({"NVLink", {"nvlink_factor"}});
-  const Level level = slow.outcome.level;
   for (const Knob& knob : knobs) {
     const auto step_at = [&](double factor) {
       return EvaluatePlain(Faster(document, knob, factor, nullptr), cache, level).StepSeconds();

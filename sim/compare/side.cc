@@ -91,8 +91,7 @@ Side SideOfResult(std::string given, const JsonDocument& document, InputCache* c
       side.as_found = "its scenario gives another step now: other inputs, or another version";
     }
   } catch (const InputError& error) {
-    side.as_found =
-        "its scenario cannot be simulated here (" + error.diagnostic().CodeName() + ")";
+    side.as_found = "its scenario cannot be simulated here (" + error.diagnostic().CodeName() + ")";
   }
   side.document = std::move(inner);
   return side;

@@ -24,8 +24,9 @@ struct Side {
   std::optional<JsonDocument> document;
   // Of a scenario; of a result where its scenario, simulated again, is the same step to the picosecond (signature).
   std::optional<Evaluation> evaluation;
-  Json result;           // aurum.result/1: the figures that are compared
-  std::string as_found;  // why a result could not be simulated again; "" = it was, or it is a scenario
+  Json result;  // aurum.result/1: the figures that are compared
+  std::string
+      as_found;  // why a result could not be simulated again; "" = it was, or it is a scenario
 };
 
 // W1771 is among the evaluation's warnings where the document has phases. Errors: those of a scenario and its step.

@@ -9,6 +9,8 @@
 #include <tuple>
 #include <utility>
 
+#include "sim/study/time_parts.h"
+
 namespace aurum {
 namespace {
 
@@ -17,6 +19,7 @@ struct Words {
 };
 constexpr std::array<Words, kStepCategories> kWords = {{
     {"compute", "compute"},
+    {"slowed", "compute slowed by hidden communication"},
     {"tp", "tensor-parallel collectives"},
     {"cp", "context-parallel collectives"},
     {"ep", "experts' all-to-alls"},
@@ -31,91 +34,51 @@ constexpr std::array<Words, kStepCategories> kWords = {{
     {"optimizer", "optimizer"},
 }};
 
-StepCategory CategoryOf(GapCause cause) {
+StepCategory CategoryOf(TimeCause cause) {
   switch (cause) {
-    case GapCause::kTp:
+    case TimeCause::kCompute:
+      return StepCategory::kCompute;
+    case TimeCause::kTp:
       return StepCategory::kTp;
-    case GapCause::kCp:
+    case TimeCause::kCp:
       return StepCategory::kCp;
-    case GapCause::kEp:
+    case TimeCause::kEp:
       return StepCategory::kEp;
-    case GapCause::kHost:
+    case TimeCause::kHost:
       return StepCategory::kHost;
-    case GapCause::kDpGather:
+    case TimeCause::kDpGather:
       return StepCategory::kDpGather;
-    case GapCause::kDpReduce:
+    case TimeCause::kDpReduce:
       return StepCategory::kDpReduce;
-    case GapCause::kPpTransfer:
+    case TimeCause::kPpTransfer:
       return StepCategory::kPp;
-    case GapCause::kPpWarmup:
-    case GapCause::kPpCooldown:
-    case GapCause::kPpOther:
+    case TimeCause::kPpWarmup:
+    case TimeCause::kPpCooldown:
+    case TimeCause::kPpOther:
       return StepCategory::kBubble;
-    case GapCause::kAlignment:
-      return StepCategory::kAlignment;
-    case GapCause::kStraggler:
+    case TimeCause::kStraggler:
       return StepCategory::kStraggler;
+    case TimeCause::kAlignment:
+      return StepCategory::kAlignment;
+    case TimeCause::kData:
+      return StepCategory::kData;
+    case TimeCause::kOptimizer:
+      return StepCategory::kOptimizer;
   }
-  return StepCategory::kBubble;
+  return StepCategory::kCompute;
 }
 
-const char* BubbleName(GapCause cause) {
+// Where in the step a bubble is, as results of `simulate --json` tell it too.
+std::string PlaceOf(TimeCause cause) {
   switch (cause) {
-    case GapCause::kPpWarmup:
+    case TimeCause::kPpWarmup:
       return "warm-up";
-    case GapCause::kPpCooldown:
+    case TimeCause::kPpCooldown:
       return "cool-down";
-    case GapCause::kPpOther:
+    case TimeCause::kPpOther:
       return "between passes";
     default:
       return "";
-  }
-}
-
-const char* PassName(const OpInfo& info) {
-  switch (info.kind) {
-    case OpKind::kBackward:
-      return info.head ? "head backward" : "backward";
-    case OpKind::kWeightGradient:
-      return info.head ? "head weight gradients" : "weight gradients";
-    case OpKind::kDecode:
-      return "decode";
-    case OpKind::kForward:
-      return info.head ? "head forward" : "forward";
-    default:
-      return "other";
-  }
-}
-
-// The category of an operation that is no kernel; false for kernels.
-bool CommunicationOf(const OpInfo& info, StepCategory* category) {
-  switch (info.kind) {
-    case OpKind::kTpCollective:
-      *category = StepCategory::kTp;
-      return true;
-    case OpKind::kContextCollective:
-      *category = StepCategory::kCp;
-      return true;
-    case OpKind::kExpertCollective:
-      *category = StepCategory::kEp;
-      return true;
-    case OpKind::kParameterGather:
-      *category = StepCategory::kDpGather;
-      return true;
-    case OpKind::kGradientReduce:
-      *category = StepCategory::kDpReduce;
-      return true;
-    case OpKind::kPipelineTransfer:
-      *category = StepCategory::kPp;
-      return true;
-    case OpKind::kHostTransfer:
-      *category = StepCategory::kHost;
-      return true;
-    case OpKind::kAlignment:
-      *category = StepCategory::kAlignment;
-      return true;
-    default:
-      return false;
   }
 }
 
@@ -137,36 +100,6 @@ class Sums {
  private:
   std::map<std::tuple<StepCategory, std::string, std::string>, Time> sums_;
 };
-
-// A collective is listed under one class of its stage, which need not be the busiest: of each kind, the class of the
-// busiest one's stage that lists most of it.
-std::vector<CommunicationPart> CommunicationOfClass(const Evaluation& e, std::size_t busiest) {
-  const Program& program = e.program;
-  const Schedule& schedule = e.outcome.schedule;
-  const int stage = program.classes[busiest].stage;
-  std::map<std::pair<StepCategory, std::uint32_t>, CommunicationPart> by_class;
-  for (OpId op = 0; op < program.info.size(); ++op) {
-    const OpInfo& info = program.info[op];
-    StepCategory category{};
-    if (!CommunicationOf(info, &category)) continue;
-    if (program.classes[info.rank_class].stage != stage) continue;
-    CommunicationPart& part = by_class[{category, info.rank_class}];
-    part.category = category;
-    ++part.operations;
-    part.bytes += info.bytes;
-    part.busy += schedule.end[op] - schedule.start[op];
-  }
-  std::vector<CommunicationPart> out;
-  for (const auto& [key, part] : by_class) {
-    const bool own = key.second == busiest;
-    if (out.empty() || out.back().category != part.category) {
-      out.push_back(part);
-    } else if (own || part.operations > out.back().operations) {
-      out.back() = part;
-    }
-  }
-  return out;
-}
 
 // What a result tells of a category's gaps.
 constexpr std::pair<StepCategory, const char*> kIdleKeys[] = {
@@ -199,42 +132,47 @@ std::string_view StepCategoryName(StepCategory category) {
 }
 
 std::string StepPart::Name() const {
-  if (!module.empty()) return module + " " + what;
-  const std::string name(StepCategoryName(category));
-  return what.empty() ? name : name + ", " + what;
+  if (category == StepCategory::kCompute && !module.empty()) return module + " " + what;
+  std::string name(StepCategoryName(category));
+  for (const std::string* more : {&module, &what}) {
+    if (!more->empty()) name += ", " + *more;
+  }
+  return name;
 }
 
 StepParts PartsOf(const Evaluation& e) {
   StepParts out;
-  const auto busiest = static_cast<std::size_t>(e.outcome.busiest_class);
   out.step = e.outcome.schedule.makespan;
   out.rank = RankName(e.program, e.outcome.busiest_class);
   out.detailed = true;
   Sums sums;
-  for (OpId op = 0; op < e.program.info.size(); ++op) {
-    const OpInfo& info = e.program.info[op];
-    if (info.lane != Lane::kMain || info.rank_class != busiest) continue;
-    const Time time = e.program.graph.duration(op);
-    if (info.kind == OpKind::kHost) {
-      sums.Add(StepCategory::kData, "", "", time);
-    } else if (info.kind == OpKind::kOptimizer) {
-      sums.Add(StepCategory::kOptimizer, "", "", time);
-    } else {
-      const std::string module =
-          info.module < 0 ? std::string()
-                          : e.scenario.model->modules[static_cast<std::size_t>(info.module)].name;
-      sums.Add(StepCategory::kCompute, module, PassName(info), time);
+  std::map<StepCategory, CommunicationPart> communication;
+  for (const TimePart& part : SplitTime(e.program, e.outcome.schedule, e.outcome.busiest_class)) {
+    const StepCategory category = CategoryOf(part.cause);
+    const bool waits = IsCommunication(part.cause) || part.cause == TimeCause::kAlignment;
+    std::string module, what = PlaceOf(part.cause);
+    if (part.module >= 0 && (waits || category == StepCategory::kCompute))
+      module = e.scenario.model->modules[static_cast<std::size_t>(part.module)].name;
+    if (category == StepCategory::kCompute)
+      what = (part.head ? "head " : "") + std::string(OpWords(part.kind));
+    // Of a kernel's time, what communication beside it costs is told apart: it is the network's doing.
+    const Time slowed = TimeFromSeconds(part.slowed_s);
+    if (category == StepCategory::kCompute && slowed.ps > 0) {
+      sums.Add(StepCategory::kSlowed, "", "", slowed);
+      sums.Add(category, module, what, part.exposed - slowed);
+      continue;
     }
-  }
-  out.communication = CommunicationOfClass(e, busiest);
-  for (const Gap& gap : e.outcome.gaps[busiest]) {
-    const StepCategory category = CategoryOf(gap.cause);
-    sums.Add(category, "", BubbleName(gap.cause), gap.end - gap.start);
-    for (CommunicationPart& part : out.communication) {
-      if (part.category == category) part.exposed += gap.end - gap.start;
-    }
+    sums.Add(category, module, what, part.exposed);
+    if (!waits) continue;
+    CommunicationPart& sum = communication[category];
+    sum.category = category;
+    sum.exposed += part.exposed;
+    sum.busy += part.busy;
+    sum.bytes += part.own ? part.bytes : 0;
+    sum.operations += part.own ? static_cast<std::size_t>(part.ops) : 0;
   }
   out.parts = sums.Take();
+  for (const auto& [category, part] : communication) out.communication.push_back(part);
   std::int64_t sum = 0;
   for (const StepPart& part : out.parts) sum += part.time.ps;
   assert(sum == out.step.ps);
@@ -253,10 +191,11 @@ StepParts PartsOfResult(const Json& result) {
   const auto add = [&](StepCategory category, const std::string& what, double seconds) {
     sums.Add(category, "", what, TimeFromSeconds(std::max(seconds, 0.0)));
   };
-  add(StepCategory::kCompute, "", NumberAt(time, "compute_s"));
+  const double slowed = NumberAt(&result, "compute_slowed_by_communication_s");
+  add(StepCategory::kCompute, "", NumberAt(time, "compute_s") - slowed);
+  add(StepCategory::kSlowed, "", slowed);
   for (const auto& [category, key] : kIdleKeys) add(category, "", NumberAt(idle, key));
-  for (const auto& [key, name] : kBubbleKeys)
-    add(StepCategory::kBubble, name, NumberAt(idle, key));
+  for (const auto& [key, name] : kBubbleKeys) add(StepCategory::kBubble, name, NumberAt(idle, key));
   add(StepCategory::kStraggler, "", NumberAt(time, "straggler_wait_s"));
   add(StepCategory::kAlignment, "", NumberAt(time, "alignment_wait_s"));
   add(StepCategory::kData, "", NumberAt(time, "data_wait_s"));
@@ -273,9 +212,9 @@ std::vector<PartChange> CompareParts(const StepParts& a, const StepParts& b) {
   std::map<PartKey, PartChange> changes;
   const auto add = [&](const StepParts& side, StepPart PartChange::*which) {
     for (StepPart part : side.parts) {
-      if (!detailed && part.category == StepCategory::kCompute) {
+      if (!detailed) {
         part.module.clear();
-        part.what.clear();
+        if (part.category != StepCategory::kBubble) part.what.clear();
       }
       PartChange& change = changes[{part.category, part.module, part.what}];
       // Both halves bear the name, so that one that is there on one side alone has it too.
@@ -313,8 +252,10 @@ std::string SignedSeconds(double seconds) {
 
 std::string DescribeChange(const StepParts& a, const StepParts& b, int most) {
   std::array<std::int64_t, kStepCategories> sums{};
-  for (const StepPart& part : b.parts) sums[static_cast<std::size_t>(part.category)] += part.time.ps;
-  for (const StepPart& part : a.parts) sums[static_cast<std::size_t>(part.category)] -= part.time.ps;
+  for (const StepPart& part : b.parts)
+    sums[static_cast<std::size_t>(part.category)] += part.time.ps;
+  for (const StepPart& part : a.parts)
+    sums[static_cast<std::size_t>(part.category)] -= part.time.ps;
   std::vector<int> order(kStepCategories);
   for (int i = 0; i < kStepCategories; ++i) order[static_cast<std::size_t>(i)] = i;
   const auto size = [&](int i) { return std::abs(sums[static_cast<std::size_t>(i)]); };

@@ -13,6 +13,7 @@ namespace aurum {
 // What a moment of a step goes to.
 enum class StepCategory : std::uint8_t {
   kCompute,
+  kSlowed,     // compute again: what communication beside it costs
   kTp,         // exposed: compute waits for a tensor-parallel collective
   kCp,         // exposed: context parallelism
   kEp,         // exposed: experts' all-to-alls
@@ -26,17 +27,17 @@ enum class StepCategory : std::uint8_t {
   kData,       // the host prepares the step
   kOptimizer,
 };
-inline constexpr int kStepCategories = 13;
+inline constexpr int kStepCategories = 14;
 std::string_view StepCategoryKey(StepCategory category);   // "dp_reduce"
-std::string_view StepCategoryName(StepCategory category);  // "gradient reductions, exposed"
+std::string_view StepCategoryName(StepCategory category);  // "gradient reductions"
 
 // One term of a step's sum.
 struct StepPart {
   StepCategory category = StepCategory::kCompute;
-  std::string module;  // of compute: "backbone"; "" where none is told
+  std::string module;  // of compute and collectives: "backbone"; "" where none is told
   std::string what;    // of compute: "forward", "backward", "head backward"; of a bubble: "warm-up"
   Time time;
-  // "backbone backward", "gradient reductions", "pipeline bubble, warm-up"
+  // "backbone backward", "gradient reductions, backbone", "pipeline bubble, warm-up"
   std::string Name() const;
 };
 
@@ -45,7 +46,7 @@ struct CommunicationPart {
   StepCategory category = StepCategory::kTp;
   std::size_t operations = 0;
   double bytes = 0;  // that the GPU exchanges, in nccl-tests' convention
-  Time busy;         // sum of the operations' times; they may run beside each other
+  Time busy;         // at least one runs; those of two modules are told apart and added up
   Time exposed;      // the compute stream waits for them, as in the parts
 };
 
@@ -55,11 +56,10 @@ struct StepParts {
   std::string rank;             // whose seconds these are: the class with the most compute
   std::vector<StepPart> parts;  // none is empty; they sum to `step`, to the picosecond
   std::vector<CommunicationPart> communication;  // that there is, in the order of the categories
-  bool detailed = false;  // compute is told by module and pass, communication with bytes
+  bool detailed = false;                         // by module and pass, communication with bytes
 };
 
-// Every moment of the compute stream of the busiest class is an operation or a gap with a cause (simulate.h);
-// durations and gaps are whole picoseconds, so their sums are exact. O(ops).
+// The parts of the busiest class (sim/study/time_parts.h), by what they are called. O(ops).
 StepParts PartsOf(const Evaluation& evaluation);
 
 // The same of a document of `simulate --json`, which tells categories alone, in double precision: what rounding

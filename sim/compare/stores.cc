@@ -18,10 +18,9 @@ constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 constexpr double kNoChange = 1e-9;
 constexpr std::size_t kFewValues = 12;  // of an axis whose effect is told value by value
 
-constexpr const char* kTold[] = {"step_time_s", "tokens_per_s",      "mfu",
-                                 "peak_gib",    "compute_s",         "exposed_comm_s",
-                                 "bubble_s",    "alignment_wait_s",  "data_wait_s",
-                                 "optimizer_s"};
+constexpr const char* kTold[] = {"step_time_s", "tokens_per_s",   "mfu",      "peak_gib",
+                                 "compute_s",   "exposed_comm_s", "bubble_s", "alignment_wait_s",
+                                 "data_wait_s", "optimizer_s"};
 
 std::string LastWord(const std::string& name) {
   const auto dot = name.rfind('.');
@@ -64,13 +63,14 @@ double FigureAt(const StoredPoint& point, std::size_t column) {
 }
 
 // Where the other store has this store's axes; nothing if their paths are not the same set.
-std::optional<std::vector<std::size_t>> MatchAxes(const StudyInfo& a, const StudyInfo& b) {
-  if (a.axes.size() != b.axes.size()) return std::nullopt;
+std::optional<std::vector<std::size_t>> MatchAxes(const std::vector<Axis>& a,
+                                                  const std::vector<Axis>& b) {
+  if (a.size() != b.size()) return std::nullopt;
   std::vector<std::size_t> match;
-  for (const Axis& axis : a.axes) {
+  for (const Axis& axis : a) {
     std::size_t i = 0;
-    while (i < b.axes.size() && AxisPointer(b.axes[i].path) != AxisPointer(axis.path)) ++i;
-    if (i == b.axes.size()) return std::nullopt;
+    while (i < b.size() && AxisPointer(b[i].path) != AxisPointer(axis.path)) ++i;
+    if (i == b.size()) return std::nullopt;
     match.push_back(i);
   }
   return match;
@@ -153,6 +153,7 @@ StoreComparison CompareStores(const std::string& file_a, const std::string& file
   out.b = file_b;
   StoreReader a(file_a), b(file_b);
   const StudyInfo &info_a = a.info(), &info_b = b.info();
+  const std::vector<Axis>&axes_a = info_a.design.axes(), &axes_b = info_b.design.axes();
 
   std::vector<Pair> pairs = {PairOf(info_a, info_b, options.by)};
   out.by = pairs.front().name;
@@ -170,15 +171,15 @@ StoreComparison CompareStores(const std::string& file_a, const std::string& file
     if (ColumnOf(info_a, name) && ColumnOf(info_b, name)) wanted(PairOf(info_a, info_b, name));
   }
 
-  const auto axes = MatchAxes(info_a, info_b);
-  for (const Axis& axis : info_a.axes) out.axes.push_back(axis.path);
+  const auto axes = MatchAxes(axes_a, axes_b);
+  for (const Axis& axis : axes_a) out.axes.push_back(axis.path);
   out.changes = DiffScenarios(info_a.scenario, info_b.scenario);
   // Ids hash what the points share: where that is the same, so are they.
   const bool by_ids = out.changes.empty() && info_a.result_schema == info_b.result_schema;
   if (!by_ids && !axes) {
     std::string paths_a, paths_b;
-    for (const Axis& axis : info_a.axes) paths_a += (paths_a.empty() ? "" : ", ") + axis.path;
-    for (const Axis& axis : info_b.axes) paths_b += (paths_b.empty() ? "" : ", ") + axis.path;
+    for (const Axis& axis : axes_a) paths_a += (paths_a.empty() ? "" : ", ") + axis.path;
+    for (const Axis& axis : axes_b) paths_b += (paths_b.empty() ? "" : ", ") + axis.path;
     ThrowInput(885,
                "the points of the two databases cannot be joined: one has the axes " + paths_a +
                    ", the other " + paths_b + ", and what their points share differs as well",
@@ -192,7 +193,7 @@ StoreComparison CompareStores(const std::string& file_a, const std::string& file
   const auto key_of = [&](const StoredPoint& point, bool of_b) {
     if (by_ids) return point.id.Hex();
     std::string key;
-    for (std::size_t i = 0; i < info_a.axes.size(); ++i)
+    for (std::size_t i = 0; i < axes_a.size(); ++i)
       key += point.axis_values[of_b ? (*axes)[i] : i].Dump() + "\n";
     return key;
   };
@@ -206,7 +207,7 @@ StoreComparison CompareStores(const std::string& file_a, const std::string& file
   }
 
   std::vector<std::vector<double>> changes(pairs.size());
-  std::vector<std::map<std::uint32_t, std::vector<double>>> by_axis(info_a.axes.size());
+  std::vector<std::map<std::uint32_t, std::vector<double>>> by_axis(axes_a.size());
   out.judged.resize(options.fail_if.size());
   const auto values_of = [&](const Row& row) {
     std::vector<std::string> values;
@@ -250,15 +251,13 @@ StoreComparison CompareStores(const std::string& file_a, const std::string& file
       changes[i].push_back(change);
       if (i > 0) continue;
       for (std::size_t x = 0; x < by_axis.size(); ++x) {
-        if (info_a.axes[x].values.size() <= kFewValues && info_a.axes[x].values.size() > 1)
+        if (axes_a[x].values.size() <= kFewValues && axes_a[x].values.size() > 1)
           by_axis[x][row.value_ids[x]].push_back(change);
       }
-      const bool rises = change > kNoChange &&
-                         (out.rises.size() < options.shown ||
-                          change > out.rises.back().relative_change);
-      const bool falls = change < -kNoChange &&
-                         (out.falls.size() < options.shown ||
-                          change < out.falls.back().relative_change);
+      const bool rises = change > kNoChange && (out.rises.size() < options.shown ||
+                                                change > out.rises.back().relative_change);
+      const bool falls = change < -kNoChange && (out.falls.size() < options.shown ||
+                                                 change < out.falls.back().relative_change);
       if (rises) keep(&out.rises, {values_of(row), of_a, of_b, change}, true);
       if (falls) keep(&out.falls, {values_of(row), of_a, of_b, change}, false);
     }
@@ -286,12 +285,12 @@ StoreComparison CompareStores(const std::string& file_a, const std::string& file
   }
   for (std::size_t x = 0; x < by_axis.size(); ++x) {
     // In the order of the axis' values.
-    for (const Json& value : info_a.axes[x].values) {
+    for (const Json& value : axes_a[x].values) {
       const auto found = by_axis[x].find(texts.Id(value.Dump()));
       if (found == by_axis[x].end()) continue;
       std::vector<double>& list = found->second;
       std::sort(list.begin(), list.end());
-      out.effects.push_back({info_a.axes[x].path, value.Dump(), list.size(), Quantile(list, 0.5)});
+      out.effects.push_back({axes_a[x].path, value.Dump(), list.size(), Quantile(list, 0.5)});
     }
   }
 
@@ -302,13 +301,15 @@ StoreComparison CompareStores(const std::string& file_a, const std::string& file
     out.notes.push_back(
         "the models, clusters, profiles or stacks behind the points differ, or the level does");
   if (!info_a.complete || !info_b.complete)
-    out.notes.push_back(std::string(!info_a.complete ? (!info_b.complete ? "both are" : "A is") : "B is") +
-                        " not complete: points that are not there yet are not compared");
+    out.notes.push_back(
+        std::string(!info_a.complete ? (!info_b.complete ? "both are" : "A is") : "B is") +
+        " not complete: points that are not there yet are not compared");
   const FigureSpread* main = out.spreads.empty() ? nullptr : &out.spreads.front();
   if (main == nullptr || main->figure != out.by) {
     out.summary = "no point has " + out.by + " on both sides";
   } else if (main->rose + main->fell == 0) {
-    out.summary = std::to_string(main->points) + " points, " + out.by + " is the same at all of them";
+    out.summary =
+        std::to_string(main->points) + " points, " + out.by + " is the same at all of them";
   } else {
     out.summary = out.by + " rises at " + std::to_string(main->rose) + " and falls at " +
                   std::to_string(main->fell) + " of " + std::to_string(main->points) +

@@ -35,14 +35,14 @@ struct AxisEffect {
 };
 
 struct StoreComparison {
-  std::string a, b;               // the files
-  std::string joined_by;          // "ids" or "axis values"
-  std::vector<std::string> axes;  // paths
+  std::string a, b;                              // the files
+  std::string joined_by;                         // "ids" or "axis values"
+  std::vector<std::string> axes;                 // paths
   std::size_t both = 0, only_a = 0, only_b = 0;  // points
   std::size_t both_ok = 0;
-  std::size_t lost = 0, gained = 0;  // ok in A and not in B; ok in B and not in A
+  std::size_t lost = 0, gained = 0;      // ok in A and not in B; ok in B and not in A
   std::vector<std::string> lost_points;  // the first of them, their axis values
-  std::string by;                    // the figure that is ordered by
+  std::string by;                        // the figure that is ordered by
   std::vector<FigureSpread> spreads;
   std::vector<JoinedPoint> rises, falls;  // the largest
   std::vector<AxisEffect> effects;        // of axes with few values

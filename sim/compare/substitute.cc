@@ -29,8 +29,8 @@ Substitution Substitute(const JsonDocument& a, const Evaluation& of_a, const Eva
   Substitution out;
   const Substituted first = Told(of_a), last = Told(of_b);
   std::vector<ChangeGroup> groups = GroupChanges(changes, options.most);
-  const auto walk = [&](const JsonDocument& document, std::optional<Diagnostic>* refused)
-      -> std::optional<Substituted> {
+  const auto walk = [&](const JsonDocument& document,
+                        std::optional<Diagnostic>* refused) -> std::optional<Substituted> {
     try {
       ++out.simulations;
       return Told(EvaluatePlain(document, cache, options.level));

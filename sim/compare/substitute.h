@@ -52,8 +52,8 @@ struct WalkStep {
 struct Substitution {
   std::vector<AloneChange> alone;
   std::vector<WalkStep> walk;
-  std::int64_t alone_sum_ps = 0;      // of those that are plans
-  std::int64_t interaction_ps = 0;    // the whole less that
+  std::int64_t alone_sum_ps = 0;                      // of those that are plans
+  std::int64_t interaction_ps = 0;                    // the whole less that
   double alone_sum_bytes = 0, interaction_bytes = 0;  // the same of the peak
   int simulations = 0;
 };

@@ -84,8 +84,8 @@ TEST_CASE("the eight GPUs of Q11: the network and small micro-batches, and mostl
 }
 
 TEST_CASE("the sixteen GPUs of Q19: what each part should take, and what it takes") {
-  const Comparison c = CompareDocuments(OpenQuestion("qwen2.5-vl-7b-8xa100"),
-                                        OpenQuestion("qwen2.5-vl-7b-16xa100"));
+  const Comparison c =
+      CompareDocuments(OpenQuestion("qwen2.5-vl-7b-8xa100"), OpenQuestion("qwen2.5-vl-7b-16xa100"));
   REQUIRE(c.scaling);
   const Scaling& s = *c.scaling;
   CHECK(s.gpus_a == 8);
@@ -111,8 +111,8 @@ TEST_CASE("the sixteen GPUs of Q19: what each part should take, and what it take
 
 TEST_CASE("weak scaling: twice the GPUs and the batch make ideally the same step") {
   const JsonDocument a = Shipped("llava-1.6-7b-finetune-8xa100");
-  const Comparison c = CompareDocuments(
-      a, Changed(a, {"cluster=16xa100-hdr", "workload.global_batch_size=256"}));
+  const Comparison c =
+      CompareDocuments(a, Changed(a, {"cluster=16xa100-hdr", "workload.global_batch_size=256"}));
   REQUIRE(c.scaling);
   CHECK(c.scaling->ideal_step_s == doctest::Approx(Seconds(c.parts_a.step)));
   CHECK(c.scaling->speedup > 1.7);
@@ -129,10 +129,9 @@ TEST_CASE("conditions judge figures of both sides") {
   CHECK(c.judged[1].failed);        // more is kept
   CHECK_FALSE(c.judged[2].failed);
   CHECK(c.Failed());
-  CHECK(c.judged[1].compared ==
-        doctest::Approx((c.b.evaluation->memory.Heaviest().peak_bytes -
-                         c.a.evaluation->memory.Heaviest().peak_bytes) /
-                        kGiB));
+  CHECK(c.judged[1].compared == doctest::Approx((c.b.evaluation->memory.Heaviest().peak_bytes -
+                                                 c.a.evaluation->memory.Heaviest().peak_bytes) /
+                                                kGiB));
   const Diagnostic d = ThrownBy([&] { CompareDocuments(a, b, {"step_tim_s > 5%"}); });
   CHECK(d.code == 881);
   CHECK(d.help.find("step_time_s") != std::string::npos);
@@ -218,9 +217,7 @@ TEST_CASE("what was given is known by what it is") {
   CHECK(kind(scratch.File("result")) == GivenKind::kResult);
   WriteBytes(scratch.File("store"), std::string("SQLite format 3\0and more", 24));
   CHECK(kind(scratch.File("store")) == GivenKind::kStore);
-  const auto code = [&](const std::string& given) {
-    return ThrownBy([&] { kind(given); }).code;
-  };
+  const auto code = [&](const std::string& given) { return ThrownBy([&] { kind(given); }).code; };
   CHECK(code("models/catalogue/gpt-3-175b.json") == 880);
   WriteTextFile(scratch.File("plain.json"), "{}");
   CHECK(code(scratch.File("plain.json")) == 880);

@@ -62,7 +62,8 @@ TEST_CASE("applying all differences makes B, and back makes A") {
 
 TEST_CASE("a message about a value that was put in names it") {
   JsonDocument document = Shipped("llava-1.6-7b-finetune-8xa100");
-  const JsonDocument other = Changed(document, {"plan.vision={\"tp\": 3, \"placement\": \"nowhere\"}"});
+  const JsonDocument other =
+      Changed(document, {"plan.vision={\"tp\": 3, \"placement\": \"nowhere\"}"});
   for (const KeyChange& change : DiffScenarios(document.root, other.root))
     ApplyChange(change, true, &document);
   try {
@@ -73,7 +74,8 @@ TEST_CASE("a message about a value that was put in names it") {
   }
 }
 
-TEST_CASE("the profile of a cluster and the default stack are told where a scenario leaves them out") {
+TEST_CASE(
+    "the profile of a cluster and the default stack are told where a scenario leaves them out") {
   JsonDocument document = Shipped("llava-1.6-7b-finetune-8xa100");
   TellDefaults("a100", &document);
   CHECK(document.root.Find("profile")->AsString() == "a100");

@@ -64,7 +64,8 @@ TEST_CASE("figures are known by their path, or by its last word where that is en
         result.Find("memory")->Find("peak_gib")->AsNumber());
   CHECK(FindFigure(figures, "peak_gib").first == "memory.peak_gib");
   CHECK(FindFigure(figures, "fits").second == 1);
-  CHECK(FindFigure(figures, "step_time_s").first == "step_time_s");  // formula.step_time_s is another
+  CHECK(FindFigure(figures, "step_time_s").first ==
+        "step_time_s");  // formula.step_time_s is another
   const Diagnostic typo = ThrownBy([&] { FindFigure(figures, "memory.peak_gb"); });
   CHECK(typo.code == 881);
   CHECK(typo.help.find("memory.peak_gib") != std::string::npos);

@@ -15,10 +15,13 @@ double SamplesPerGpu(const Evaluation& e) {
 }
 
 TEST_CASE("the links that are said to be enough are, and hardly slower ones are not") {
-  const Comparison c = CompareDocuments(OpenQuestion("qwen2.5-vl-7b-8xa100"),
-                                        OpenQuestion("qwen2.5-vl-7b-16xa100"));
+  const Comparison c =
+      CompareDocuments(OpenQuestion("qwen2.5-vl-7b-8xa100"), OpenQuestion("qwen2.5-vl-7b-16xa100"));
   REQUIRE(c.links);
   CHECK(c.links->of_b);
+  // Its own scenario on A's cluster is A here.
+  CHECK(c.links->own_plan);
+  CHECK(c.links->measure_step_s == c.a.evaluation->StepSeconds());
   const double wanted = kKeepsUp * SamplesPerGpu(*c.a.evaluation);
   CHECK(c.links->target_s == doctest::Approx(64 / wanted / 16));
   int enough = 0;
@@ -31,30 +34,45 @@ TEST_CASE("the links that are said to be enough are, and hardly slower ones are 
     const Evaluation with = EvaluateDocument(Changed(*c.b.document, kind.set));
     CHECK(SamplesPerGpu(with) > wanted * 0.999);  // the words have four digits
     CHECK(with.StepSeconds() == doctest::Approx(kind.step_s).epsilon(1e-3));
-    if (kind.links != "network") continue;
-    const Evaluation slower = EvaluateDocument(Changed(
-        *c.b.document, {"what_if.network_factor=" + std::to_string(kind.factor * 0.98)}));
-    CHECK(SamplesPerGpu(slower) < wanted);
-    CHECK(kind.needed_gb_per_s_per_gpu ==
-          doctest::Approx(kind.factor * c.b.evaluation->scenario.cluster->NetworkBandwidthPerGpu() /
-                          1e9));
+    JsonDocument slower = *c.b.document;
+    for (const std::string& word : kind.set)
+      ApplyOverride(&slower,
+                    word.substr(0, word.find('=') + 1) + std::to_string(kind.factor * 0.98));
+    CHECK(SamplesPerGpu(EvaluateDocument(slower)) < wanted);
+    if (kind.links.rfind("network", 0) == 0) {
+      CHECK(kind.needed_gb_per_s_per_gpu ==
+            doctest::Approx(kind.factor *
+                            c.b.evaluation->scenario.cluster->NetworkBandwidthPerGpu() / 1e9));
+    }
   }
   CHECK(enough >= 1);
 }
 
-TEST_CASE("links that are not what is missing are said not to be") {
+const LinksOfKind& Kind(const LinksNeeded& needed, const std::string& name) {
+  for (const LinksOfKind& kind : needed.kinds) {
+    if (kind.links == name) return kind;
+  }
+  FAIL("no such links: ", name);
+  return needed.kinds.front();
+}
+
+TEST_CASE(
+    "links that are not what is missing are said not to be, and a plan's own loss is not theirs") {
   const Comparison c = CompareDocuments(OpenQuestion("llava-1.5-13b-8xa100"),
                                         OpenQuestion("llava-1.5-13b-2x4xa100-40"));
   REQUIRE(c.links);
-  const auto find = [&](const std::string& name) -> const LinksOfKind& {
-    for (const LinksOfKind& kind : c.links->kinds) {
-      if (kind.links == name) return kind;
-    }
-    FAIL("no such links: ", name);
-    return c.links->kinds.front();
-  };
-  CHECK_FALSE(find("NVLink").enough);
-  CHECK(find("NVLink").step_s > c.links->target_s);
+  CHECK_FALSE(Kind(*c.links, "NVLink").enough);
+  CHECK(Kind(*c.links, "NVLink").step_s > c.links->target_s);
+  // Small micro-batches cost on any cluster: the measure is slower than A.
+  CHECK(c.links->own_plan);
+  CHECK(c.links->measure_step_s ==
+        EvaluateDocument(Changed(*c.a.document, {"plan.micro_batch_size=2"})).StepSeconds());
+  CHECK(c.links->measure_step_s > c.a.evaluation->StepSeconds());
+}
+
+TEST_CASE("other kernels are no fault of links") {
+  const JsonDocument a = Shipped("llava-1.6-7b-finetune-8xa100");
+  CHECK_FALSE(CompareDocuments(a, Changed(a, {"cluster=8xh100-hgx"})).links);
 }
 
 TEST_CASE("nobody falls behind: no links are asked for") {
@@ -64,23 +82,22 @@ TEST_CASE("nobody falls behind: no links are asked for") {
 }
 
 TEST_CASE("the side that falls behind may be A") {
-  const Comparison c = CompareDocuments(OpenQuestion("qwen2.5-vl-7b-16xa100"),
-                                        OpenQuestion("qwen2.5-vl-7b-8xa100"));
+  const Comparison c =
+      CompareDocuments(OpenQuestion("qwen2.5-vl-7b-16xa100"), OpenQuestion("qwen2.5-vl-7b-8xa100"));
   REQUIRE(c.links);
   CHECK_FALSE(c.links->of_b);
 }
 
 TEST_CASE("a factor that the scenario has already is gone on from") {
-  const Comparison plain = CompareDocuments(OpenQuestion("qwen2.5-vl-7b-8xa100"),
-                                            OpenQuestion("qwen2.5-vl-7b-16xa100"));
-  const JsonDocument half =
-      Changed(OpenQuestion("qwen2.5-vl-7b-16xa100"), {"what_if.network_factor=0.5"});
-  const Comparison c = CompareDocuments(OpenQuestion("qwen2.5-vl-7b-8xa100"), half);
-  REQUIRE(c.links);
+  const JsonDocument a = OpenQuestion("qwen2.5-vl-7b-8xa100");
+  const JsonDocument b = OpenQuestion("qwen2.5-vl-7b-16xa100");
+  const Comparison plain = CompareDocuments(a, b);
+  const Comparison half =
+      CompareDocuments(a, Changed(b, {"what_if.network_factor=0.5", "what_if.pcie_factor=0.5"}));
   REQUIRE(plain.links);
-  REQUIRE(c.links->kinds.front().links == "network");
-  CHECK(c.links->kinds.front().factor ==
-        doctest::Approx(2 * plain.links->kinds.front().factor).epsilon(0.01));
+  REQUIRE(half.links);
+  CHECK(Kind(*half.links, "network and PCIe").factor ==
+        doctest::Approx(2 * Kind(*plain.links, "network and PCIe").factor).epsilon(0.01));
 }
 
 TEST_CASE("another model or other tokens are other work") {

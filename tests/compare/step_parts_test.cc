@@ -34,7 +34,9 @@ TEST_CASE("the parts of every shipped scenario sum to its step, to the picosecon
     CHECK(Sum(parts) == parts.step.ps);
     for (const StepPart& part : parts.parts) CHECK(part.time.ps > 0);
     const TimeBreakdown& t = e.Time();
-    CHECK(Of(parts, StepCategory::kCompute) == doctest::Approx(t.compute_s).epsilon(1e-9));
+    CHECK(Of(parts, StepCategory::kCompute) + Of(parts, StepCategory::kSlowed) ==
+          doctest::Approx(t.compute_s).epsilon(1e-9));
+    CHECK(Of(parts, StepCategory::kSlowed) == doctest::Approx(t.slowed_s).epsilon(1e-6));
     CHECK(Of(parts, StepCategory::kTp) == doctest::Approx(t.tp_s).epsilon(1e-9));
     CHECK(Of(parts, StepCategory::kCp) == doctest::Approx(t.cp_s).epsilon(1e-9));
     CHECK(Of(parts, StepCategory::kEp) == doctest::Approx(t.ep_s).epsilon(1e-9));
@@ -43,8 +45,7 @@ TEST_CASE("the parts of every shipped scenario sum to its step, to the picosecon
     CHECK(Of(parts, StepCategory::kPp) == doctest::Approx(t.pp_transfer_s).epsilon(1e-9));
     CHECK(Of(parts, StepCategory::kHost) == doctest::Approx(t.host_s).epsilon(1e-9));
     CHECK(Of(parts, StepCategory::kBubble) == doctest::Approx(t.bubble_s).epsilon(1e-9));
-    CHECK(Of(parts, StepCategory::kAlignment) ==
-          doctest::Approx(t.alignment_wait_s).epsilon(1e-9));
+    CHECK(Of(parts, StepCategory::kAlignment) == doctest::Approx(t.alignment_wait_s).epsilon(1e-9));
     CHECK(Of(parts, StepCategory::kOptimizer) == doctest::Approx(t.optimizer_s).epsilon(1e-9));
   }
 }

@@ -19,7 +19,9 @@ void Sweep(const std::string& path, const std::string& shared, double factor, bo
            const std::vector<std::string>& vary = {"a=1:4:1", "b=1,2,4"}) {
   Study study;
   study.scenario = ParseJson(R"({"kept": )" + shared + "}", "s.json");
-  for (const std::string& axis : vary) study.axes.push_back(ParseVary(axis));
+  std::vector<Axis> axes;
+  for (const std::string& axis : vary) axes.push_back(ParseVary(axis));
+  study.design = axes;
   study.tool_version = "test";
   Store store = Store::Open(path, study);
   const PointEvaluator evaluate = [&](const JsonDocument& point) {
@@ -33,7 +35,7 @@ void Sweep(const std::string& path, const std::string& shared, double factor, bo
   };
   SweepOptions one;
   one.jobs = 1;
-  RunSweep(study.scenario, study.axes, evaluate, one, &store);
+  RunSweep(study.scenario, study.design, evaluate, one, &store);
 }
 
 TEST_CASE("two sweeps of one scenario are joined by ids, and changes are told") {
@@ -127,8 +129,9 @@ TEST_CASE("what cannot be joined or found is refused") {
   CHECK(d.code == 881);
   CHECK(d.help.find("step_time_s") != std::string::npos);
   options.by = "limit";  // a text
-  CHECK(ThrownBy([&] { CompareStores(scratch.File("a.db"), scratch.File("a.db"), options); }).code ==
-        881);
+  CHECK(ThrownBy([&] {
+          CompareStores(scratch.File("a.db"), scratch.File("a.db"), options);
+        }).code == 881);
   CHECK(ThrownBy([&] { CompareStores(scratch.File("a.db"), scratch.File("no.db"), {}); }).code ==
         201);
 }

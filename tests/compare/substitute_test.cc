@@ -46,11 +46,9 @@ TEST_CASE("a share alone is the step of A with that one key, re-simulated") {
     const AloneChange& alone = c.substitution->alone[i];
     CHECK(alone.what.path == paths[i]);
     REQUIRE(alone.with);
-    CHECK(alone.with->step ==
-          EvaluateDocument(Changed(a, {sets[i]})).outcome.schedule.makespan);
+    CHECK(alone.with->step == EvaluateDocument(Changed(a, {sets[i]})).outcome.schedule.makespan);
     walked = Changed(walked, {sets[i]});
-    CHECK(c.substitution->walk[i].with.step ==
-          EvaluateDocument(walked).outcome.schedule.makespan);
+    CHECK(c.substitution->walk[i].with.step == EvaluateDocument(walked).outcome.schedule.makespan);
   }
 }
 
@@ -93,7 +91,8 @@ TEST_CASE("another cluster is other links and other kernels, each with its share
 }
 
 TEST_CASE("what is drawn plays no part") {
-  const JsonDocument a = Changed(Shipped("loop-pp"), {"variation={\"kernel_cv\": 0.1, \"seeds\": 3}"});
+  const JsonDocument a =
+      Changed(Shipped("loop-pp"), {"variation={\"kernel_cv\": 0.1, \"seeds\": 3}"});
   const JsonDocument b = Changed(a, {"plan.recompute=selective"});
   const Comparison c = CompareDocuments(a, b);
   REQUIRE(c.substitution);
