@@ -24,7 +24,11 @@ std::string Took(double seconds) {
 
 std::string SetWords(const std::vector<std::string>& set) {
   std::string out;
-  for (const std::string& word : set) out += (out.empty() ? "--set " : " --set ") + word;
+  for (const std::string& word : set) {
+    const bool plain = word.find_first_of(" {}[]\"*?") == std::string::npos;
+    out += out.empty() ? "--set " : " --set ";
+    out += plain ? word : "'" + word + "'";
+  }
   return out;
 }
 

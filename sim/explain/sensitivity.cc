@@ -108,7 +108,7 @@ std::vector<Candidate> Resources(const Scenario& s, double factor) {
   const Change gemm = Times("gemm_speedup", now.gemm_speedup, factor);
   const Change attention = Times("attention_speedup", now.attention_speedup, factor);
   const Change memory = Times("memory_speedup", now.memory_speedup, factor);
-  list.push_back({"the whole device", {gemm, attention, memory}, factor});
+  list.push_back({"device speed", {gemm, attention, memory}, factor});
   list.push_back({"matrix FLOP/s", {gemm}, factor});
   list.push_back({"attention FLOP/s", {attention}, factor});
   list.push_back({"HBM bandwidth", {memory}, factor});

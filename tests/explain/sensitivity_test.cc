@@ -45,7 +45,7 @@ TEST_CASE("elasticities of resources are shares: none below 0, all together at m
       CAPTURE(s.name);
       if (!s.resource) continue;
       CHECK(s.elasticity > -1e-6);
-      if (s.name != "the whole device") sum += s.elasticity;
+      if (s.name != "device speed") sum += s.elasticity;
     }
     CHECK(sum <= 1 + 1e-3);
     CHECK(sum > 0.5);
