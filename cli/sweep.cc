@@ -12,6 +12,7 @@
 #include "cli/version.h"
 #include "sim/study/budget.h"
 #include "sim/study/design.h"
+#include "sim/study/evaluator.h"
 #include "sim/study/figures.h"
 #include "sim/study/fingerprint.h"
 #include "sim/study/sweep.h"
@@ -38,9 +39,9 @@ std::string Duration(double seconds) {
 }
 
 // `too_large` counts points that have an answer but do not fit the device.
-std::vector<Figure> EvaluatePoint(const JsonDocument& document, InputCache* cache, Level level,
-                                  Fold fold, std::atomic<std::size_t>* too_large) {
-  const Evaluation e = Evaluate(ReadScenario(document, cache), level, fold);
+std::vector<Figure> EvaluatePoint(const JsonDocument& document, Evaluator* evaluator,
+                                  std::atomic<std::size_t>* too_large) {
+  const Evaluation& e = evaluator->Walk(document);
   if (e.fold_check && !e.fold_check->equal) {
     ThrowInput(770, "folded and unfolded simulation differ: " + e.fold_check->difference,
                "--fold off is right; please report the scenario", ExitCode::kOutsideTolerance);
@@ -199,8 +200,9 @@ ExitCode SweepCommand(const Options& options, const std::string& file,
     std::fflush(stderr);
   };
   std::atomic<std::size_t> too_large{0};
+  Evaluators evaluators(&cache, options.level, options.fold);
   const PointEvaluator evaluate = [&](const JsonDocument& point) {
-    return EvaluatePoint(point, &cache, options.level, options.fold, &too_large);
+    return EvaluatePoint(point, &evaluators.Mine(), &too_large);
   };
   SweepSummary summary;
   if (options.output.empty()) {
