@@ -51,6 +51,18 @@ class GapSplitter {
   GapSplitter(const Program& program, const Times& times) : program_(program), times_(times) {}
 
   void Split(OpId waiting, Time start, Time end, GapCause bubble, std::vector<Gap>* gaps) {
+    Find(waiting, start, end, bubble);
+    for (std::size_t i = found_.size(); i-- > 0;) AppendGap(found_[i].gap, gaps);
+  }
+  // The same, with the op that each part is of.
+  void Split(OpId waiting, Time start, Time end, GapCause bubble, std::vector<GapPart>* parts) {
+    Find(waiting, start, end, bubble);
+    parts->insert(parts->end(), found_.rbegin(), found_.rend());
+  }
+
+ private:
+  // From the last part to the first.
+  void Find(OpId waiting, Time start, Time end, GapCause bubble) {
     const int micro_batch = program_.info[waiting].micro_batch;
     const std::uint32_t rank_class = program_.info[waiting].rank_class;
     found_.clear();
@@ -60,7 +72,8 @@ class GapSplitter {
       const OpId before = LastToEnd(op, op == waiting);
       const OpInfo& info = program_.info[before];
       if (before == op || (info.lane == Lane::kMain && info.rank_class == rank_class)) {
-        found_.push_back({start, upper, CommunicationCause(program_.info[op].kind), micro_batch});
+        found_.push_back(
+            {{start, upper, CommunicationCause(program_.info[op].kind), micro_batch}, op});
         break;
       }
       const Time from = std::max(times_.Start(before), start);
@@ -69,17 +82,16 @@ class GapSplitter {
         const bool same_stage =
             program_.classes[info.rank_class].stage == program_.classes[rank_class].stage;
         if (from < upper)
-          found_.push_back({from, upper, same_stage ? GapCause::kStraggler : bubble, micro_batch});
+          found_.push_back(
+              {{from, upper, same_stage ? GapCause::kStraggler : bubble, micro_batch}, before});
       } else if (from < upper) {
-        found_.push_back({from, upper, CommunicationCause(info.kind), micro_batch});
+        found_.push_back({{from, upper, CommunicationCause(info.kind), micro_batch}, before});
       }
       upper = from;
       op = before;
     }
-    for (std::size_t i = found_.size(); i-- > 0;) AppendGap(found_[i], gaps);
   }
 
- private:
   // The predecessor whose end let `op` start (ties: the first); `op` itself if it has none. The op that
   // waits was not held up by its own stream, which was idle.
   OpId LastToEnd(OpId op, bool other_streams) const {
@@ -99,7 +111,7 @@ class GapSplitter {
 
   const Program& program_;
   const Times& times_;
-  std::vector<Gap> found_;
+  std::vector<GapPart> found_;
 };
 
 // What seconds of the kernels' stream count as.

@@ -22,7 +22,7 @@ namespace {
 Study SmallStudy() {
   Study study;
   study.scenario = ParseJson(R"({"a": 0, "plan": {"b": "x"}})", "small.json");
-  study.axes = {ParseVary("plan.b=x,y,z"), ParseVary("a=1:40:1")};
+  study.design = Design({ParseVary("plan.b=x,y,z"), ParseVary("a=1:40:1")});
   study.tool_version = "test";
   study.fingerprint = "print";
   return study;
@@ -56,7 +56,7 @@ void SweepInto(const std::string& path, Study study, Shard shard, std::size_t mo
   std::atomic<std::size_t> calls = 0;
   options.stop = &stop;
   RunSweep(
-      study.scenario, study.axes,
+      study.scenario, study.design,
       [&](const JsonDocument& point) {
         if (++calls >= most) stop = true;
         return Evaluate(point);
@@ -112,7 +112,7 @@ TEST_CASE("points stored in any order give the columns of the order of the ordin
   std::vector<PointRow> rows;
   SweepOptions options;
   options.on_point = [&](const PointRow& row) { rows.push_back(row); };
-  RunSweep(study.scenario, study.axes, Evaluate, options, nullptr);
+  RunSweep(study.scenario, study.design, Evaluate, options, nullptr);
   for (int turn = 0; turn < 3; ++turn) {
     if (turn > 0) std::reverse(rows.begin(), rows.end());
     if (turn == 2) std::rotate(rows.begin(), rows.begin() + 90, rows.end());
@@ -235,7 +235,7 @@ TEST_CASE("another study, or another version's, is refused with what differs") {
   study.scenario = ParseJson(R"({"a": 1, "plan": {"b": "x"}})", "small.json");
   refused(study, "/a is 0 there and 1 here");
   study = SmallStudy();
-  study.axes[1] = ParseVary("a=1:41:1");
+  study.design = Design({ParseVary("plan.b=x,y,z"), ParseVary("a=1:41:1")});
   refused(study, "/sweep/axes/1");
   study = SmallStudy();
   study.tool_version = "later";
