@@ -75,6 +75,9 @@ class ChainedGraph {
     return {link_.data() + chains_[chain].first_op, kinds_[chains_[chain].kind].size};
   }
   std::uint32_t ChainOf(OpId op) const { return place_[op].chain; }
+  // Of the last Evaluate(): when a chain starts, and by link_class() when each link ends after that.
+  Time ChainStart(std::uint32_t chain) const { return start_[chain]; }
+  std::span<const Time> prefix() const { return prefix_; }
 
  private:
   struct Place {

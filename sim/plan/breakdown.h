@@ -136,9 +136,8 @@ inline GapCause BubbleBefore(OpKind kind, bool computed) {
   return computed ? GapCause::kPpOther : GapCause::kPpWarmup;
 }
 
-inline void AddGapTime(const Gap& gap, TimeBreakdown* time) {
-  const double seconds = Seconds(gap.end - gap.start);
-  switch (gap.cause) {
+inline void AddGapTime(GapCause cause, double seconds, TimeBreakdown* time) {
+  switch (cause) {
     case GapCause::kTp:
       time->tp_s += seconds;
       break;
@@ -178,9 +177,12 @@ inline void AddGapTime(const Gap& gap, TimeBreakdown* time) {
   }
 }
 
-// The gaps of a class, in order of time; `busy_until` is the end of its last kernel.
 inline void AddGaps(const std::vector<Gap>& gaps, TimeBreakdown* time) {
-  for (const Gap& gap : gaps) AddGapTime(gap, time);
+  for (const Gap& gap : gaps) AddGapTime(gap.cause, Seconds(gap.end - gap.start), time);
+}
+
+// After all gaps, in order of time.
+inline void SumGaps(TimeBreakdown* time) {
   time->exposed_comm_s = time->tp_s + time->dp_gather_s + time->dp_reduce_s + time->pp_transfer_s +
                          time->cp_s + time->ep_s + time->host_s;
   time->bubble_s = time->pp_warmup_s + time->pp_cooldown_s + time->pp_other_s;

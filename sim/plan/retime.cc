@@ -62,6 +62,9 @@ bool SameStages(const std::vector<StageUnits>& a, const std::vector<StageUnits>&
                     });
 }
 
+// Kernels that count as compute.
+bool IsPass(OpKind kind) { return kind != OpKind::kHost && kind != OpKind::kOptimizer; }
+
 bool IsRead(const OpInfo& info) {
   return info.kind == OpKind::kContextCollective || info.kind == OpKind::kExpertCollective ||
          info.kind == OpKind::kWeightGradient || info.lane == Lane::kEp;
@@ -171,46 +174,55 @@ class TapedRetimer : public Retimer {
  private:
   using Link = std::uint32_t;  // of ChainedGraph::link_class
 
-  // Kernels of a kind of chain, and the gaps between them.
-  struct Kind {
-    struct Between {
-      GapCause cause;
-      Link first, last;
-    };
-    struct Kernel {
-      Link link;
-      std::uint32_t atom;
-      std::uint32_t first_gap;  // of gaps: those before this kernel, if it is not the chain's first
-    };
-    std::vector<Kernel> kernels;
-    std::vector<Between> gaps;
-    bool forward = false;  // among them is one of a forward pass
+  // Kernels of a kind of chain, and the gaps between them. Both are lists of the whole plan's, of which
+  // a kind has a part.
+  struct Kernel {
+    Link link = 0;  // in the chain
+    std::uint32_t atom = 0;
   };
+  struct Between {
+    GapCause cause = GapCause::kTp;
+    Link first = 0, last = 0;  // of link_class()
+  };
+  struct Kind {
+    std::uint32_t first_kernel = 0, kernels = 0;
+    std::uint32_t first_gap = 0, gaps = 0;
+    bool forward = false;   // among them is one of a forward pass
+    bool computes = false;  // all are of passes
+  };
+  enum class Plain : std::uint8_t { kUnknown, kYes, kNo };
 
   void ListKernels() {
     const std::vector<Tape::Atom>& atoms = lowered_.tape->atoms();
-    for (const ChainedGraph::Kind& kind : chains_->kinds()) {
-      Kind list;
-      Link begin = kind.first;  // of what runs since the last kernel
-      for (Link i = kind.first; i < kind.first + kind.size; ++i) {
+    for (const ChainedGraph::Kind& links : chains_->kinds()) {
+      Kind kind;
+      kind.first_kernel = static_cast<std::uint32_t>(kernels_.size());
+      kind.first_gap = static_cast<std::uint32_t>(between_.size());
+      kind.computes = true;
+      Link begin = links.first;  // of what runs since the last kernel
+      for (Link i = links.first; i < links.first + links.size; ++i) {
         const std::uint32_t a = chains_->link_class()[i];
         if (atoms[a].lane != Lane::kMain) continue;
-        const auto first_gap = static_cast<std::uint32_t>(list.gaps.size());
-        if (!list.kernels.empty()) {
-          for (Link k = begin; k < i; ++k) {
-            const GapCause cause = CommunicationCause(atoms[chains_->link_class()[k]].op);
-            if (k > begin && list.gaps.back().cause == cause)
-              list.gaps.back().last = k;
-            else
-              list.gaps.push_back({cause, k, k});
-          }
+        const bool first = kernels_.size() == kind.first_kernel;
+        for (Link k = begin; !first && k < i; ++k) {
+          const GapCause cause = CommunicationCause(atoms[chains_->link_class()[k]].op);
+          if (k > begin && between_.back().cause == cause)
+            between_.back().last = k;
+          else
+            between_.push_back({cause, k, k});
         }
-        list.kernels.push_back({i - kind.first, a, first_gap});
-        list.forward = list.forward || atoms[a].op == OpKind::kForward;
+        kernels_.push_back({i - links.first, a});
+        kind.forward = kind.forward || atoms[a].op == OpKind::kForward;
+        kind.computes = kind.computes && IsPass(atoms[a].op);
         begin = i + 1;
       }
-      kinds_.push_back(std::move(list));
+      kind.kernels = static_cast<std::uint32_t>(kernels_.size()) - kind.first_kernel;
+      kind.gaps = static_cast<std::uint32_t>(between_.size()) - kind.first_gap;
+      kinds_.push_back(kind);
     }
+    kernel_s_.resize(kernels_.size());
+    kernel_slowed_s_.resize(kernels_.size());
+    between_s_.resize(between_.size());
     chains_of_class_.resize(whole_.classes.size());
     kernels_of_class_.resize(whole_.classes.size());
     std::vector<std::map<std::uint32_t, std::size_t>> count(whole_.classes.size());
@@ -219,8 +231,7 @@ class TapedRetimer : public Retimer {
       if (info.lane != Lane::kMain) continue;
       std::vector<std::uint32_t>& mine = chains_of_class_[info.rank_class];
       if (mine.empty() || mine.back() != chains_->ChainOf(op)) mine.push_back(chains_->ChainOf(op));
-      const bool computes = info.kind != OpKind::kHost && info.kind != OpKind::kOptimizer;
-      if (computes) ++count[info.rank_class][lowered_.tape->atom_of_op()[op]];
+      if (IsPass(info.kind)) ++count[info.rank_class][lowered_.tape->atom_of_op()[op]];
     }
     for (std::size_t c = 0; c < count.size(); ++c)
       kernels_of_class_[c].assign(count[c].begin(), count[c].end());
@@ -373,59 +384,72 @@ class TapedRetimer : public Retimer {
     const ChainTimes times{*chains_};
     GapSplitter splitter(whole_, times);
     *time = {};
-    gaps_.clear();
     plain_.assign(kinds_.size(), Plain::kUnknown);
     Time busy_until;
     bool computed = false;
-    const auto kernel = [&](std::uint32_t atom) {
-      AddKernelTime(lowered_.tape->atoms()[atom].op, seconds_[atom], slowed_s_[atom], time);
-    };
+    gaps_.clear();
     for (const std::uint32_t chain : chains_of_class_[static_cast<std::size_t>(busiest_)]) {
-      const Kind& kind = kinds_[chains_->chains()[chain].kind];
+      const std::uint32_t number = chains_->chains()[chain].kind;
+      const Kind& kind = kinds_[number];
       const std::span<const OpId> ops = chains_->links(chain);
-      const bool plain = IsPlain(chains_->chains()[chain].kind);
-      for (std::size_t i = 0; i < kind.kernels.size(); ++i) {
-        const Kind::Kernel& k = kind.kernels[i];
-        const OpId op = ops[k.link];
-        const OpInfo& info = whole_.info[op];
-        if (i == 0 || !plain) {
-          const Time start = chains_->Start(op);
-          if (start > busy_until)
-            splitter.Split(op, busy_until, start, BubbleBefore(info.kind, computed), &gaps_);
-        } else {
-          const std::uint32_t last =
-              i + 1 < kind.kernels.size() ? kind.kernels[i + 1].first_gap : LastGap(kind);
-          for (std::uint32_t g = k.first_gap; g < last; ++g) {
-            const Kind::Between& gap = kind.gaps[g];
-            const Time from = chains_->Start(ops[gap.first - LinkBase(chain)]);
-            const Time to = chains_->End(ops[gap.last - LinkBase(chain)]);
-            if (from < to) gaps_.push_back({from, to, gap.cause, info.micro_batch});
-          }
-        }
+      const bool plain = kind.computes && IsPlain(number);
+      for (std::uint32_t i = 0; i < (plain ? 1 : kind.kernels); ++i) {
+        const Kernel& kernel = kernels_[kind.first_kernel + i];
+        const OpId op = ops[kernel.link];
+        const OpKind of = whole_.info[op].kind;
+        const Time start = chains_->Start(op);
+        if (start > busy_until)
+          splitter.Split(op, busy_until, start, BubbleBefore(of, computed), &gaps_);
         busy_until = std::max(busy_until, chains_->End(op));
-        computed = computed || info.kind == OpKind::kForward;
-        kernel(k.atom);
+        computed = computed || of == OpKind::kForward;
+        if (!plain) AddKernelTime(of, seconds_[kernel.atom], slowed_s_[kernel.atom], time);
       }
+      if (!plain) continue;
+      // Every kernel takes time, so that what a gap inside of the chain is made of is known, and none
+      // joins one before the chain.
+      AddGaps(gaps_, time);
+      gaps_.clear();
+      AddPlain(kind, time);
+      computed = computed || kind.forward;
+      busy_until = chains_->End(ops[kernels_[kind.first_kernel + kind.kernels - 1].link]);
     }
-    if (busy_until < makespan_) gaps_.push_back({busy_until, makespan_, GapCause::kPpCooldown, -1});
     AddGaps(gaps_, time);
+    if (busy_until < makespan_)
+      AddGapTime(GapCause::kPpCooldown, Seconds(makespan_ - busy_until), time);
+    SumGaps(time);
   }
-  // Whether every link takes time: then what a gap inside of the chain is made of is known beforehand.
-  bool IsPlain(std::uint32_t kind) {
-    if (plain_[kind] == Plain::kUnknown) {
-      const ChainedGraph::Kind& links = chains_->kinds()[kind];
-      const auto first = chains_->link_class().begin() + links.first;
-      const bool all = std::all_of(first, first + links.size,
-                                   [&](std::uint32_t atom) { return duration_[atom].ps > 0; });
-      plain_[kind] = all ? Plain::kYes : Plain::kNo;
+  // All kernels and inner gaps of a chain, in their order: sums of doubles are those of Simulate().
+  void AddPlain(const Kind& kind, TimeBreakdown* time) const {
+    double compute_s = time->compute_s, slowed_s = time->slowed_s;
+    for (std::uint32_t i = kind.first_kernel; i < kind.first_kernel + kind.kernels; ++i) {
+      compute_s += kernel_s_[i];
+      slowed_s += kernel_slowed_s_[i];
     }
-    return plain_[kind] == Plain::kYes;
+    time->compute_s = compute_s;
+    time->slowed_s = slowed_s;
+    for (std::uint32_t i = kind.first_gap; i < kind.first_gap + kind.gaps; ++i)
+      AddGapTime(between_[i].cause, between_s_[i], time);
   }
-  static std::uint32_t LastGap(const Kind& kind) {
-    return static_cast<std::uint32_t>(kind.gaps.size());
-  }
-  Link LinkBase(std::uint32_t chain) const {
-    return chains_->kinds()[chains_->chains()[chain].kind].first;
+  // Whether every link takes time; then the seconds of kernels and gaps are listed.
+  bool IsPlain(std::uint32_t number) {
+    if (plain_[number] != Plain::kUnknown) return plain_[number] == Plain::kYes;
+    const ChainedGraph::Kind& links = chains_->kinds()[number];
+    const auto first = chains_->link_class().begin() + links.first;
+    const bool all = std::all_of(first, first + links.size,
+                                 [&](std::uint32_t atom) { return duration_[atom].ps > 0; });
+    plain_[number] = all ? Plain::kYes : Plain::kNo;
+    if (!all) return false;
+    const Kind& kind = kinds_[number];
+    for (std::uint32_t i = kind.first_kernel; i < kind.first_kernel + kind.kernels; ++i) {
+      kernel_s_[i] = seconds_[kernels_[i].atom];
+      kernel_slowed_s_[i] = slowed_s_[kernels_[i].atom];
+    }
+    for (std::uint32_t i = kind.first_gap; i < kind.first_gap + kind.gaps; ++i) {
+      // A gap follows a kernel, so that it has a link before it.
+      between_s_[i] =
+          Seconds(chains_->prefix()[between_[i].last] - chains_->prefix()[between_[i].first - 1]);
+    }
+    return true;
   }
 
   // Memory events by time: what is returned goes first, then the order of the program
@@ -476,6 +500,8 @@ class TapedRetimer : public Retimer {
   std::optional<ChainedGraph> chains_;
   std::vector<std::uint32_t> uses_;  // ops, by atom
   std::vector<Kind> kinds_;
+  std::vector<Kernel> kernels_;                              // of all kinds
+  std::vector<Between> between_;                             // of all kinds
   std::vector<std::vector<std::uint32_t>> chains_of_class_;  // with kernels, in order
   std::vector<std::vector<std::pair<std::uint32_t, std::size_t>>>
       kernels_of_class_;  // atoms and how many ops
@@ -494,9 +520,10 @@ class TapedRetimer : public Retimer {
   Time makespan_;
   int busiest_ = 0;
   std::vector<Gap> gaps_;
-  enum class Plain : std::uint8_t { kUnknown, kYes, kNo };
-  std::vector<Plain> plain_;  // by kind of chain
-  std::vector<OpId> read_;    // ops that figures are read from
+  std::vector<Plain> plain_;                        // by kind of chain
+  std::vector<double> kernel_s_, kernel_slowed_s_;  // by kernel of a plain kind
+  std::vector<double> between_s_;                   // by gap of a plain kind
+  std::vector<OpId> read_;                          // ops that figures are read from
 
   std::vector<bool> zero_;  // atoms that took no time at the first Retime()
   // Pairs of memory events, one after the other at the first Retime(), that could change places.

@@ -110,6 +110,7 @@ Outcome Simulate(const Program& program, Level level, double epsilon) {
       outcome.gaps[c].push_back({busy_until[c], schedule.makespan, GapCause::kPpCooldown, -1});
     TimeBreakdown& time = outcome.time[c];
     AddGaps(outcome.gaps[c], &time);
+    SumGaps(&time);
     if (time.compute_s > most * kBusier) {
       most = time.compute_s;
       outcome.busiest_class = static_cast<int>(c);
