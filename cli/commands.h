@@ -121,6 +121,8 @@ struct SearchCommandLine {
   std::string space;              // "auto", "calculon"; "": the scenario's own, or auto
   std::vector<std::string> vary;  // path=a,b,c
   std::vector<std::string> keep;  // names of dimensions
+  std::string emit;               // the framework that is to run the best plan; "": none
+  std::string emit_to;            // a folder; "": after the plans
 };
 // Exit code 4 where no plan fits.
 ExitCode SearchCommand(const Options& options, const std::string& scenario,

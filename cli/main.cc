@@ -336,6 +336,13 @@ int Main(int argc, char** argv) {
       ->add_option("--keep", search_line.keep,
                    "a dimension that stays as the plan has it; repeatable")
       ->allow_extra_args(false);
+  search
+      ->add_option("--emit", search_line.emit,
+                   "launch arguments of the best plan that the framework can run: megatron, "
+                   "deepspeed, torchtitan or accelerate")
+      ->check(CLI::IsMember({"megatron", "deepspeed", "torchtitan", "accelerate"}));
+  search->add_option("--emit-to", search_line.emit_to,
+                     "of --emit: the folder where the files go (default: after the plans)");
   search->add_option("-j,--jobs", options.jobs, "threads (default: one per core)")
       ->check(CLI::Range(0, 4096));
   search->add_flag("--dry-run", options.dry_run, "show the space only");

@@ -19,6 +19,7 @@
 #include "sim/spread/mpi_courier.h"
 #include "sim/study/budget.h"
 #include "sim/study/design.h"
+#include "sim/study/evaluator.h"
 #include "sim/study/figures.h"
 #include "sim/study/fingerprint.h"
 #include "sim/study/sweep.h"
@@ -44,9 +45,8 @@ std::string Duration(double seconds) {
   return fmt::format("{} h {} min", whole / 3600, whole / 60 % 60);
 }
 
-std::vector<Figure> EvaluatePoint(const JsonDocument& document, InputCache* cache, Level level,
-                                  Fold fold) {
-  const Evaluation e = Evaluate(ReadScenario(document, cache), level, fold);
+std::vector<Figure> EvaluatePoint(const JsonDocument& document, Evaluator* evaluator) {
+  const Evaluation& e = evaluator->Walk(document);
   if (e.fold_check && !e.fold_check->equal) {
     ThrowInput(770, "folded and unfolded simulation differ: " + e.fold_check->difference,
                "--fold off is right; please report the scenario", ExitCode::kOutsideTolerance);
@@ -188,6 +188,7 @@ struct Job {
   Shard shard;
   InputCache cache;
   std::string level;
+  Evaluators evaluators;                   // one a thread
   std::atomic<std::size_t> too_large = 0;  // points that have an answer but do not fit the device
   PointEvaluator evaluate;
 
@@ -197,13 +198,14 @@ struct Job {
         design(SweepDesign(document, designed)),
         shard(spread.shard.empty() ? Shard{} : ParseShard(spread.shard)),
         cache(options.data_root),
-        level(LevelName(options.level)) {
+        level(LevelName(options.level)),
+        evaluators(&cache, options.level, options.fold) {
     if (design.axes().empty()) {
       ThrowInput(700, "there is nothing to sweep: the scenario has no axes",
                  "add \"sweep\": {\"axes\": [...]}, or --vary plan.micro_batch_size=1,2,4");
     }
-    evaluate = [this, &options](const JsonDocument& point) {
-      std::vector<Figure> figures = EvaluatePoint(point, &cache, options.level, options.fold);
+    evaluate = [this](const JsonDocument& point) {
+      std::vector<Figure> figures = EvaluatePoint(point, &evaluators.Mine());
       CountTooLarge(figures);
       return figures;
     };

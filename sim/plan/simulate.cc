@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "sim/network/event_loop.h"
+#include "sim/plan/breakdown.h"
 
 namespace aurum {
 namespace {
@@ -164,6 +165,12 @@ void AddGap(const Gap& gap, TimeBreakdown* time) {
   }
 }
 
+struct ScheduleTimes {
+  const Schedule& schedule;
+  Time Start(OpId op) const { return schedule.start[op]; }
+  Time End(OpId op) const { return schedule.end[op]; }
+};
+
 }  // namespace
 
 std::string_view LevelName(Level level) {
@@ -232,7 +239,8 @@ Outcome Simulate(const Program& program, Level level, double epsilon) {
   outcome.schedule = SimulateSchedule(program, level, epsilon);
   outcome.signature = Signature(outcome.schedule);
   const Schedule& schedule = outcome.schedule;
-  const GapSplitter splitter(program, schedule);
+  const ScheduleTimes times{schedule};
+  GapSplitter splitter(program, times);
   const std::size_t classes = program.classes.size();
   outcome.time.resize(classes);
   outcome.gaps.resize(classes);
@@ -249,21 +257,20 @@ Outcome Simulate(const Program& program, Level level, double epsilon) {
       splitter.Split(op, busy_until[c], schedule.start[op], BubbleBefore(info, computed[c]),
                      &parts);
       Join(parts, &outcome.gaps[c]);
+      splitter.Split(op, busy_until[c], schedule.start[op], BubbleBefore(info.kind, computed[c]),
+                     &outcome.gaps[c]);
     }
     busy_until[c] = std::max(busy_until[c], schedule.end[op]);
     computed[c] = computed[c] || info.kind == OpKind::kForward;
-    AddOp(info, Seconds(program.graph.duration(op)), &outcome.time[c]);
+    AddKernelTime(info.kind, Seconds(program.graph.duration(op)), info.slowed_s, &outcome.time[c]);
   }
   double most = -1;
   for (std::size_t c = 0; c < classes; ++c) {
     if (busy_until[c] < schedule.makespan)
       outcome.gaps[c].push_back({busy_until[c], schedule.makespan, GapCause::kPpCooldown, -1});
     TimeBreakdown& time = outcome.time[c];
-    for (const Gap& gap : outcome.gaps[c]) AddGap(gap, &time);
-    time.exposed_comm_s = time.tp_s + time.dp_gather_s + time.dp_reduce_s + time.pp_transfer_s +
-                          time.cp_s + time.ep_s + time.host_s;
-    time.bubble_s = time.pp_warmup_s + time.pp_cooldown_s + time.pp_other_s;
-    if (time.compute_s > most * (1 + 1e-9)) {
+    AddGaps(outcome.gaps[c], &time);
+    if (time.compute_s > most * kBusier) {
       most = time.compute_s;
       outcome.busiest_class = static_cast<int>(c);
     }
