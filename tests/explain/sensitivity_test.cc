@@ -37,8 +37,9 @@ TEST_CASE("each line is what its --set words give") {
 }
 
 TEST_CASE("elasticities of resources are shares: none below 0, all together at most 1") {
-  for (const char* name : {"qwen2.5-vl-72b-64xh100", "gpt-3-175b-64xa100", "clip-vit-l-14-4x4090",
-                           "llama-2-7b-1x4090", "llava-1.6-7b-generate-8xa100"}) {
+  for (const std::string name :
+       {"qwen2.5-vl-72b-64xh100", "gpt-3-175b-64xa100", "clip-vit-l-14-4x4090", "llama-2-7b-1x4090",
+        "llava-1.6-7b-generate-8xa100"}) {
     CAPTURE(name);
     double sum = 0;
     for (const Sensitivity& s : Measure(Shipped(name))) {
