@@ -24,8 +24,10 @@ CLUSTER = pathlib.Path("docs/cluster")
 VARY = ("--vary", "what_if.comm_bw_gb_per_s=10:160:*2", "--vary", "plan.micro_batch_size=1,2,4", "--vary",
         "model=llava-1.6-7b,nonsense", "--vary", "plan.backbone.tp=1,2,3,8", "--vary", "cluster=8xa100-hgx,8xh100-hgx")
 POINTS = 240
+# The same without those that fail, which the scripts' dry run refuses.
+FINE = tuple("model=llava-1.6-7b,llava-1.5-7b" if word.startswith("model=") else word for word in VARY)
 # Every rank of every simulation on its own: points that take long enough to be interrupted.
-SLOW = ("--vary", "what_if.comm_bw_gb_per_s=10:160:1", "--vary", "plan.micro_batch_size=1,2,4", "--fold", "off", "--level", "flow")
+SLOW = ("--vary", "what_if.comm_bw_gb_per_s=10:100:2", "--vary", "plan.micro_batch_size=1,2,4", "--fold", "off", "--level", "flow")
 
 # Open MPI as root, on one machine, with more ranks than cores, without the network.
 ENVIRONMENT = {**os.environ, "NO_COLOR": "1", "AURUM": AURUM, "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -146,10 +148,10 @@ class Scripts(Files):
     def test_gnu_parallel(self):
         if shutil.which("parallel") is None:
             self.skipTest("GNU parallel is not installed")
-        one = self.one()
-        words = (str(CLUSTER / "parallel-sweep.sh"), SCENARIO, "4", self.path("all.db"), *VARY)
+        one = self.one(*FINE)
+        words = (str(CLUSTER / "parallel-sweep.sh"), SCENARIO, "4", self.path("all.db"), *FINE)
         ran = run(*words)
-        self.assertEqual(ran.returncode, 6, ran.stderr)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
         self.assertEqual(self.bytes("all.db"), one)
         self.assertEqual(len(list((self.folder / "all.db.parts").glob("shard-*.db"))), 4)
         ran = run(*words)
@@ -192,8 +194,8 @@ print("1234;somewhere")
         return {"PATH": f"{program.parent}:{os.environ['PATH']}"}
 
     def test_slurm_array_with_a_merge_behind_it(self):
-        one = self.one()
-        ran = run(str(CLUSTER / "slurm-submit.sh"), SCENARIO, "4", self.path("all.db"), *VARY, env=self.sbatch())
+        one = self.one(*FINE)
+        ran = run(str(CLUSTER / "slurm-submit.sh"), SCENARIO, "4", self.path("all.db"), *FINE, env=self.sbatch())
         self.assertEqual(ran.returncode, 0, ran.stderr)
         submitted = (self.folder / "submitted").read_text().splitlines()
         self.assertIn("--array=1-4", submitted[0])
@@ -201,13 +203,13 @@ print("1234;somewhere")
         self.assertEqual(self.bytes("all.db"), one)
 
     def test_a_lost_task_is_named_and_submitted_again(self):
-        one = self.one()
+        one = self.one(*FINE)
         environment = self.sbatch(lost=(3,))
-        run(str(CLUSTER / "slurm-submit.sh"), SCENARIO, "4", self.path("all.db"), *VARY, env=environment)
+        run(str(CLUSTER / "slurm-submit.sh"), SCENARIO, "4", self.path("all.db"), *FINE, env=environment)
         self.assertIn("shard 3/4 is not among them", (self.folder / "slurm-None.out").read_text())
         self.assertFalse((self.folder / "all.db").exists())
         environment = {**self.sbatch(), "SHARDS": "4"}
-        ran = run("sbatch", "--parsable", "--array=3", str(CLUSTER / "slurm-array.sh"), SCENARIO, self.path("all.db.parts"), *VARY,
+        ran = run("sbatch", "--parsable", "--array=3", str(CLUSTER / "slurm-array.sh"), SCENARIO, self.path("all.db.parts"), *FINE,
                   env=environment)
         self.assertEqual(ran.returncode, 0, ran.stderr)
         run("sbatch", "--parsable", str(CLUSTER / "slurm-merge.sh"), self.path("all.db.parts"), self.path("all.db"), env=environment)
@@ -222,9 +224,9 @@ print("1234;somewhere")
     def test_mpi(self):
         if not MPIRUN:
             self.skipTest("built without MPI")
-        one = self.one()
-        ran = run(str(CLUSTER / "mpi-sweep.sh"), SCENARIO, self.path("all.db"), *VARY, env={"MPIRUN_OPTIONS": "-n 2"})
-        self.assertEqual(ran.returncode, 6, ran.stderr)
+        one = self.one(*FINE)
+        ran = run(str(CLUSTER / "mpi-sweep.sh"), SCENARIO, self.path("all.db"), *FINE, env={"MPIRUN_OPTIONS": "-n 2"})
+        self.assertEqual(ran.returncode, 0, ran.stderr)
         self.assertEqual(self.bytes("all.db"), one)
 
 
