@@ -405,8 +405,7 @@ class TapedRetimer : public Retimer {
         if (!plain) AddKernelTime(of, seconds_[kernel.atom], slowed_s_[kernel.atom], time);
       }
       if (!plain) continue;
-      // Every kernel takes time, so that what a gap inside of the chain is made of is known, and none
-      // joins one before the chain.
+      // What a gap inside of the chain is made of is known, and none joins one before the chain.
       AddGaps(gaps_, time);
       gaps_.clear();
       AddPlain(kind, time);
@@ -430,15 +429,12 @@ class TapedRetimer : public Retimer {
     for (std::uint32_t i = kind.first_gap; i < kind.first_gap + kind.gaps; ++i)
       AddGapTime(between_[i].cause, between_s_[i], time);
   }
-  // Whether every link takes time; then the seconds of kernels and gaps are listed.
+  // Whether no gap can join another across kernels that take no time, and what gaps are made of is known
+  // beforehand, since every communication in them takes time. Then their seconds are listed.
   bool IsPlain(std::uint32_t number) {
     if (plain_[number] != Plain::kUnknown) return plain_[number] == Plain::kYes;
-    const ChainedGraph::Kind& links = chains_->kinds()[number];
-    const auto first = chains_->link_class().begin() + links.first;
-    const bool all = std::all_of(first, first + links.size,
-                                 [&](std::uint32_t atom) { return duration_[atom].ps > 0; });
-    plain_[number] = all ? Plain::kYes : Plain::kNo;
-    if (!all) return false;
+    plain_[number] = GapsStayApart(number) ? Plain::kYes : Plain::kNo;
+    if (plain_[number] == Plain::kNo) return false;
     const Kind& kind = kinds_[number];
     for (std::uint32_t i = kind.first_kernel; i < kind.first_kernel + kind.kernels; ++i) {
       kernel_s_[i] = seconds_[kernels_[i].atom];
@@ -450,6 +446,27 @@ class TapedRetimer : public Retimer {
           Seconds(chains_->prefix()[between_[i].last] - chains_->prefix()[between_[i].first - 1]);
     }
     return true;
+  }
+
+  bool GapsStayApart(std::uint32_t number) const {
+    const ChainedGraph::Kind& links = chains_->kinds()[number];
+    const Kind& kind = kinds_[number];
+    const Kernel* kernel = &kernels_[kind.first_kernel];
+    const Kernel* const end = kernel + kind.kernels;
+    Time since;  // kernels since the last gap
+    for (Link i = kernel->link; kernel != end; ++i) {
+      const Time duration = duration_[chains_->link_class()[links.first + i]];
+      if (i == kernel->link) {
+        since += duration;
+        ++kernel;
+        continue;
+      }
+      if (duration.ps == 0) return false;
+      const bool begins = i == (kernel - 1)->link + 1;
+      if (begins && since.ps == 0) return false;
+      since = {};
+    }
+    return since.ps > 0;
   }
 
   // Memory events by time: what is returned goes first, then the order of the program
