@@ -23,8 +23,16 @@ struct FormulaCommandLine {
 };
 ExitCode FormulaCommand(const Options& options, const std::string& scenario,
                         const FormulaCommandLine& command);
+// How the points of a sweep are spread over processes.
+struct SpreadCommandLine {
+  std::string shard;             // "2/4": only these points; "": all
+  std::string mpi = "auto";      // auto: where a launcher of MPI has started several processes
+  double worker_timeout_s = 30;  // mpi: a silent worker is lost after
+};
 ExitCode SweepCommand(const Options& options, const std::string& scenario,
-                      const DesignOptions& design);
+                      const DesignOptions& design, const SpreadCommandLine& spread);
+// Databases of one study into one. `partial`: also without some of its points.
+ExitCode MergeCommand(const Options& options, const std::vector<std::string>& inputs, bool partial);
 ExitCode ReportCommand(const Options& options, const std::vector<std::string>& inputs);
 ExitCode TopologyCommand(const Options& options, const std::string& cluster,
                          const std::vector<int>& path);
@@ -113,6 +121,8 @@ struct SearchCommandLine {
   std::string space;              // "auto", "calculon"; "": the scenario's own, or auto
   std::vector<std::string> vary;  // path=a,b,c
   std::vector<std::string> keep;  // names of dimensions
+  std::string emit;               // the framework that is to run the best plan; "": none
+  std::string emit_to;            // a folder; "": after the plans
 };
 // Exit code 4 where no plan fits.
 ExitCode SearchCommand(const Options& options, const std::string& scenario,

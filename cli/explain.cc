@@ -18,7 +18,7 @@ namespace {
 
 // A row that is less of the whole is summed up with others like it, unless details are asked for.
 constexpr double kLeastShare = 0.01;
-constexpr std::size_t kFixesShown = 6, kPathShown = 8, kShapesShown = 12;
+constexpr std::size_t kFixesShown = 8, kPathShown = 8, kShapesShown = 12;
 
 struct Shown {
   const Evaluation& e;
@@ -127,7 +127,11 @@ class TimeRows {
       mine.push_back(&part);
     }
     if (mine.empty()) return;
+    const bool all_small = std::all_of(mine.begin(), mine.end(), [&](const TimePart* part) {
+      return Small(Seconds(part->exposed)) && Small(Seconds(part->Hidden()));
+    });
     Row(0, s_.e.scenario.model->modules[static_cast<std::size_t>(module)].name, sum, 0, "");
+    if (all_small) return;
     double left_out = 0, hidden = 0;
     for (const TimePart* part : mine) {
       if (Small(Seconds(part->exposed)) && Small(Seconds(part->Hidden()))) {
@@ -272,12 +276,9 @@ Table CommTable(const Shown& s) {
 }
 
 Table LinkTable(const Shown& s) {
-  Table table({"with links a thousand times as fast", "step", "saves", "set"}, "<>><");
-  for (const LinkLimit& limit : s.x.links) {
-    std::string set;
-    for (const std::string& word : limit.set) set += (set.empty() ? "--set " : " --set ") + word;
-    table.Row({limit.name, ShowSeconds(limit.step_s), ShowPercent(limit.step_share), set});
-  }
+  Table table({"with links a thousand times as fast", "step", "saves"}, "<>>");
+  for (const LinkLimit& limit : s.x.links)
+    table.Row({limit.name, ShowSeconds(limit.step_s), ShowPercent(limit.step_share)});
   return table;
 }
 
@@ -357,11 +358,15 @@ Table RecipeTable(const Shown& s) {
   return table;
 }
 
+std::size_t FixesShown(const Shown& s) {
+  const std::size_t all = s.x.fixes->fixes.size();
+  return s.options.verbose ? all : std::min(all, kFixesShown);
+}
+
 Table FixesTable(const Shown& s) {
   Table table({"fixes, cheapest first", "step", "peak", "then", "change"}, "<>><<");
   const std::vector<Fix>& fixes = s.x.fixes->fixes;
-  const std::size_t shown = s.details ? fixes.size() : std::min(fixes.size(), kFixesShown);
-  for (std::size_t i = 0; i < shown; ++i) {
+  for (std::size_t i = 0; i < FixesShown(s); ++i) {
     const Fix& fix = fixes[i];
     std::string set;
     for (const std::string& word : fix.set)
@@ -397,12 +402,26 @@ Table SensitivityTable(const Shown& s) {
 Table EncoderTable(const Shown& s) {
   Table table({"where the encoder works", "step", "waits for others", "peak", "verdict"}, "<>>><");
   for (const Alternative& a : s.x.encoders->alternatives) {
-    if (a.refused) continue;
+    if (a.refused) {
+      table.Row({a.name, "-", "-", "-", a.refused->CodeName() + ", no plan"});
+      continue;
+    }
     table.Row({a.name + (a.as_told ? " (the plan)" : ""), ShowSeconds(a.step_s),
                ShowSeconds(a.time.exposed_comm_s + a.time.bubble_s + a.time.alignment_wait_s),
                ShowBytes(a.peak_bytes), FitName(a.verdict)});
   }
   return table;
+}
+
+// Why some of them are no plan, each reason once.
+std::string Refused(const Shown& s) {
+  std::string out;
+  for (const Alternative& a : s.x.encoders->alternatives) {
+    if (!a.refused) continue;
+    const std::string line = a.refused->CodeName() + ": " + a.refused->message + "\n";
+    if (out.find(line) == std::string::npos) out += line;
+  }
+  return out;
 }
 
 Table FormulaTable(const Shown& s) {
@@ -454,20 +473,25 @@ std::string Text(const Shown& s, const ExplainTopics& topics) {
     if (!s.x.fixes->fixes.empty()) {
       add(FixesTable(s));
       std::string cautions;
-      for (const Fix& fix : s.x.fixes->fixes) {
+      for (std::size_t i = 0; i < FixesShown(s); ++i) {
+        const Fix& fix = s.x.fixes->fixes[i];
         if (!fix.caution.empty() && cautions.find(fix.caution) == std::string::npos)
           cautions += "* " + fix.what + ": " + fix.caution + "\n";
       }
       out += apart + cautions;
-      out += fmt::format("{} changes simulated, {} of them make it smaller\n", s.x.fixes->tried,
-                         s.x.fixes->fixes.size());
+      out += fmt::format("{} changes simulated, {} of them make it smaller{}\n", s.x.fixes->tried,
+                         s.x.fixes->fixes.size(),
+                         FixesShown(s) < s.x.fixes->fixes.size() ? "; -v shows all" : "");
     }
   }
   if (topics.sensitivity) {
     add(SensitivityTable(s));
     out +=
         apart + "each line is simulated again; elasticity 1 would be a step that is nothing else\n";
-    if (s.x.encoders) add(EncoderTable(s));
+    if (s.x.encoders) {
+      add(EncoderTable(s));
+      out += apart + Refused(s);
+    }
   }
   if (topics.formula) add(FormulaTable(s));
   return out;

@@ -285,9 +285,29 @@ int Main(int argc, char** argv) {
   sweep->add_flag("--dry-run", options.dry_run, "validate and count the points only; -v shows the first, "
                   "--format csv or jsonl all of them");
   sweep->add_flag("-v,--verbose", options.verbose, "--dry-run: the first points");
+  SpreadCommandLine spread;
+  sweep->add_option("--shard", spread.shard,
+                    "i/n: this part of the points alone, for job arrays; aurum merge joins the parts");
+  sweep
+      ->add_option("--mpi", spread.mpi,
+                   "auto (where mpirun or srun has started several processes), on or off")
+      ->check(CLI::IsMember({"auto", "on", "off"}));
+  sweep
+      ->add_option("--worker-timeout", spread.worker_timeout_s,
+                   "mpi: seconds of silence after which a process is lost and its points are done "
+                   "again (default: 30)")
+      ->check(Between(1.0, 86400.0));
   sweep->add_flag("--no-progress", no_progress, "no progress line");
   common(sweep);
   scenario_options(sweep);
+
+  bool partial = false;
+  CLI::App* merge = app.add_subcommand(
+      "merge", "databases of one sweep, of shards or of runs apart, into one: -o ALL.db");
+  merge->add_option("inputs", inputs, "PART.db...")->required();
+  merge->add_flag("--partial", partial,
+                  "also where points are missing; aurum sweep -o ALL.db computes them");
+  common(merge);
 
   CLI::App* search = app.add_subcommand(
       "search", "the best plans for a model on a cluster; every other one with its reason");
@@ -316,6 +336,13 @@ int Main(int argc, char** argv) {
       ->add_option("--keep", search_line.keep,
                    "a dimension that stays as the plan has it; repeatable")
       ->allow_extra_args(false);
+  search
+      ->add_option("--emit", search_line.emit,
+                   "launch arguments of the best plan that the framework can run: megatron, "
+                   "deepspeed, torchtitan or accelerate")
+      ->check(CLI::IsMember({"megatron", "deepspeed", "torchtitan", "accelerate"}));
+  search->add_option("--emit-to", search_line.emit_to,
+                     "of --emit: the folder where the files go (default: after the plans)");
   search->add_option("-j,--jobs", options.jobs, "threads (default: one per core)")
       ->check(CLI::Range(0, 4096));
   search->add_flag("--dry-run", options.dry_run, "show the space only");
@@ -700,7 +727,9 @@ int Main(int argc, char** argv) {
       if (!collective.empty()) calibrate_line.import.kind = CollectiveByTestName(collective);
       code = CalibrateCommand(options, calibrate_line);
     } else if (sweep->parsed()) {
-      code = SweepCommand(options, scenario, design);
+      code = SweepCommand(options, scenario, design, spread);
+    } else if (merge->parsed()) {
+      code = MergeCommand(options, inputs, partial);
     } else if (search->parsed()) {
       code = SearchCommand(options, scenario, search_line);
     } else if (report->parsed()) {

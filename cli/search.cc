@@ -130,6 +130,29 @@ std::string Sentence(const SearchReport& report) {
   return text + "\n";
 }
 
+// The first plan that the framework can run; the ones before it with what it cannot.
+void EmitBest(const Options& options, const JsonDocument& document, const SearchReport& report,
+              InputCache* cache, const SearchCommandLine& command) {
+  for (std::size_t i = 0; i < report.best.size(); ++i) {
+    JsonDocument changed = document;
+    report.space.Apply(report.best[i].at, &changed);
+    try {
+      if (command.emit_to.empty()) WriteOutput(options, "\n");
+      WriteLaunch(options, ReadScenario(changed, cache), command.emit, command.emit_to);
+      Narrate(options, fmt::format("plan {} as {} takes it", i + 1, command.emit));
+      return;
+    } catch (const InputError& error) {
+      const int code = error.diagnostic().code;
+      if (code < 950 || code > 952) throw;
+      Narrate(options, fmt::format("plan {}: {}", i + 1, error.diagnostic().message));
+    }
+  }
+  if (report.best.empty()) return;
+  ThrowInput(877, "none of the plans that were found is one that " + command.emit + " can run",
+             "more of them (--top), another framework, or --keep and --vary for what it can",
+             ExitCode::kInfeasible);
+}
+
 }  // namespace
 
 ExitCode SearchCommand(const Options& options, const std::string& file,
@@ -157,6 +180,11 @@ ExitCode SearchCommand(const Options& options, const std::string& file,
     }
     WriteOutput(options, text);
     return ExitCode::kOk;
+  }
+  if (!command.emit.empty() && command.emit_to.empty() &&
+      (options.format != Format::kTable || !options.output.empty())) {
+    ThrowInput(878, "--emit has no place to put its files beside this output",
+               "--emit-to FOLDER", ExitCode::kUsage);
   }
   SearchOptions search;
   search.objective = ObjectiveOf(command.objective);
@@ -202,6 +230,7 @@ ExitCode SearchCommand(const Options& options, const std::string& file,
     }
     WriteOutput(options, out);
   }
+  if (!command.emit.empty()) EmitBest(options, document, report, &cache, command);
   if (report.interrupted) return ExitCode::kInterrupted;
   return report.best.empty() ? ExitCode::kInfeasible : ExitCode::kOk;
 }

@@ -1,17 +1,25 @@
 #include <fmt/format.h>
 
+#include <sched.h>
 #include <unistd.h>
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <thread>
 
 #include "cli/commands.h"
 #include "cli/io.h"
 #include "cli/version.h"
+#include "sim/spread/crew.h"
+#include "sim/spread/mpi_courier.h"
 #include "sim/study/budget.h"
 #include "sim/study/design.h"
+#include "sim/study/evaluator.h"
 #include "sim/study/figures.h"
 #include "sim/study/fingerprint.h"
 #include "sim/study/sweep.h"
@@ -37,10 +45,8 @@ std::string Duration(double seconds) {
   return fmt::format("{} h {} min", whole / 3600, whole / 60 % 60);
 }
 
-// `too_large` counts points that have an answer but do not fit the device.
-std::vector<Figure> EvaluatePoint(const JsonDocument& document, InputCache* cache, Level level,
-                                  Fold fold, std::atomic<std::size_t>* too_large) {
-  const Evaluation e = Evaluate(ReadScenario(document, cache), level, fold);
+std::vector<Figure> EvaluatePoint(const JsonDocument& document, Evaluator* evaluator) {
+  const Evaluation& e = evaluator->Walk(document);
   if (e.fold_check && !e.fold_check->equal) {
     ThrowInput(770, "folded and unfolded simulation differ: " + e.fold_check->difference,
                "--fold off is right; please report the scenario", ExitCode::kOutsideTolerance);
@@ -49,7 +55,6 @@ std::vector<Figure> EvaluatePoint(const JsonDocument& document, InputCache* cach
     ThrowInput(656, "the plan exceeds its budget: " + DescribeExceeded(budget),
                "another plan, fewer steps, or a larger budget", ExitCode::kInfeasible);
   }
-  if (!e.memory.fits) ++*too_large;
   return FiguresOf(e);
 }
 
@@ -152,25 +157,121 @@ void ShowPoints(const Options& options, const JsonDocument& document, const Desi
   WriteOutput(options, table.As(options.format));
 }
 
-}  // namespace
+// How many threads evaluate in this process: as told, or its share of the processors that it may
+// use. A launcher that binds a process to cores says by that how many they are.
+int JobsOfRank(const Options& options, int ranks_here) {
+  if (options.jobs > 0) return options.jobs;
+  const int processors = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  const int bound = sched_getaffinity(0, sizeof mine, &mine) == 0 ? CPU_COUNT(&mine) : processors;
+  return std::max(1, std::min(bound, processors / ranks_here));
+}
 
-ExitCode SweepCommand(const Options& options, const std::string& file,
-                      const DesignOptions& designed) {
-  const JsonDocument document = OpenScenario(options, file);
-  const Design design = SweepDesign(document, designed);
-  InputCache cache(options.data_root);
-  const std::string level(LevelName(options.level));
-  if (design.axes().empty()) {
-    ThrowInput(700, "there is nothing to sweep: the scenario has no axes",
-               "add \"sweep\": {\"axes\": [...]}, or --vary plan.micro_batch_size=1,2,4");
+std::string ThisMachine() {
+  char name[256] = "";
+  if (gethostname(name, sizeof name - 1) != 0) return "a machine";
+  return name;
+}
+
+CrewOptions CrewOptionsOf(const SpreadCommandLine& spread) {
+  CrewOptions crew;
+  crew.silence_s = spread.worker_timeout_s;
+  crew.beat_s = std::min(1.0, spread.worker_timeout_s / 10);
+  return crew;
+}
+
+// What every process of a sweep knows: which points, and how one is evaluated.
+struct Job {
+  JsonDocument document;
+  Design design;
+  Shard shard;
+  InputCache cache;
+  std::string level;
+  Evaluators evaluators;                   // one a thread
+  std::atomic<std::size_t> too_large = 0;  // points that have an answer but do not fit the device
+  PointEvaluator evaluate;
+
+  Job(const Options& options, const std::string& file, const DesignOptions& designed,
+      const SpreadCommandLine& spread)
+      : document(OpenScenario(options, file)),
+        design(SweepDesign(document, designed)),
+        shard(spread.shard.empty() ? Shard{} : ParseShard(spread.shard)),
+        cache(options.data_root),
+        level(LevelName(options.level)),
+        evaluators(&cache, options.level, options.fold) {
+    if (design.axes().empty()) {
+      ThrowInput(700, "there is nothing to sweep: the scenario has no axes",
+                 "add \"sweep\": {\"axes\": [...]}, or --vary plan.micro_batch_size=1,2,4");
+    }
+    evaluate = [this](const JsonDocument& point) {
+      std::vector<Figure> figures = EvaluatePoint(point, &evaluators.Mine());
+      CountTooLarge(figures);
+      return figures;
+    };
   }
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  Study AsStudy() {
+    return {document, design, kToolVersion,
+            level + " " + StudyFingerprint(document, design, &cache), shard};
+  }
+  void CountTooLarge(const std::vector<Figure>& figures) {
+    for (const Figure& figure : figures) {
+      const auto* number = std::get_if<double>(&figure.value);
+      if (figure.name == "fits" && number != nullptr && *number == 0) ++too_large;
+    }
+  }
+};
+
+// A process that evaluates points for another one. What is wrong with its input is news for rank 0,
+// which has the same input and reports it; only here it may be that a file is missing.
+void Serve(const Options& options, const std::string& file, const DesignOptions& designed,
+           const SpreadCommandLine& spread, MpiCourier* courier) {
+  std::optional<Job> job;
+  std::optional<Study> study;
+  try {
+    if (!options.dry_run) {
+      job.emplace(options, file, designed, spread);
+      study = job->AsStudy();
+    }
+  } catch (const InputError& error) {
+    RefuseToServe(courier, ThisMachine(), error.diagnostic().message);
+  }
+  if (!study) {
+    AwaitDismissal(courier, &g_stop);
+    return;
+  }
+  const ServeSummary summary =
+      ServeCrew(courier, *study, job->evaluate, JobsOfRank(options, courier->ranks_here()),
+                ThisMachine(), &g_stop, CrewOptionsOf(spread));
+  if (summary.deserted) {
+    Narrate(options, fmt::format("rank {} on {}: rank 0 has fallen silent; the same command goes "
+                                 "on from what it stored",
+                                 courier->rank(), ThisMachine()));
+    courier->CloseWithoutAll(static_cast<int>(ExitCode::kInterrupted));
+    std::_Exit(static_cast<int>(ExitCode::kInterrupted));
+  }
+}
+
+// `courier`: of the processes that evaluate with this one, which then have `leader`.
+ExitCode Sweep(const Options& options, const std::string& file, const DesignOptions& designed,
+               const SpreadCommandLine& spread, MpiCourier* courier,
+               std::optional<CrewLeader>* leader) {
+  Job job(options, file, designed, spread);
+  const JsonDocument& document = job.document;
+  const Design& design = job.design;
   const std::string dropped =
       design.dropped() == 0 ? ""
                             : fmt::format("; {} were there twice and count once", design.dropped());
   if (options.dry_run) {
-    CheckEveryValue(document, design, &cache);
+    CheckEveryValue(document, design, &job.cache);
     Narrate(options, fmt::format("'{}' has {} points over {} axes: {}{}", file, design.points(),
                                  design.axes().size(), design.Describe(), dropped));
+    if (!job.shard.IsWhole())
+      Narrate(options, fmt::format("shard {} has {} of them", ShardName(job.shard),
+                                   ShardPoints(job.shard, design.points())));
     if (options.verbose || options.format != Format::kTable) ShowPoints(options, document, design);
     return ExitCode::kOk;
   }
@@ -184,9 +285,8 @@ ExitCode SweepCommand(const Options& options, const std::string& file,
   }
   SweepOptions run;
   run.jobs = options.jobs;
+  run.shard = job.shard;
   run.stop = &g_stop;
-  std::signal(SIGINT, OnInterrupt);
-  std::signal(SIGTERM, OnInterrupt);
   std::signal(SIGXFSZ, SIG_IGN);  // a quota is an error of the write, and then ours (E0726)
   const bool terminal = options.progress && isatty(STDERR_FILENO) != 0;
   bool shown = false;
@@ -198,10 +298,21 @@ ExitCode SweepCommand(const Options& options, const std::string& file,
                  Duration(p.eta_s).c_str());
     std::fflush(stderr);
   };
-  std::atomic<std::size_t> too_large{0};
-  const PointEvaluator evaluate = [&](const JsonDocument& point) {
-    return EvaluatePoint(point, &cache, options.level, options.fold, &too_large);
-  };
+  const Study study = job.AsStudy();
+  if (courier != nullptr) {
+    leader->emplace(courier, StudyKey(study), CrewOptionsOf(spread),
+                    [&](const std::string& news) { Narrate(options, "mpi: " + news); });
+    run.jobs = JobsOfRank(options, courier->ranks_here());
+    run.outside_jobs = run.jobs * (courier->size() - 1);
+    run.outside = [&](const SweepExchange& exchange) {
+      SweepExchange counted = exchange;
+      counted.deliver = [&](PointRange range, std::vector<PointRow> rows) {
+        for (const PointRow& row : rows) job.CountTooLarge(row.figures);
+        exchange.deliver(range, std::move(rows));
+      };
+      (*leader)->Lead(counted);
+    };
+  }
   SweepSummary summary;
   if (options.output.empty()) {
     const bool lines = options.format != Format::kJson;
@@ -214,13 +325,11 @@ ExitCode SweepCommand(const Options& options, const std::string& file,
         all += (all.empty() ? "[\n" : ",\n") + json.Dump();
       }
     };
-    summary = RunSweep(document, design, evaluate, run, nullptr);
+    summary = RunSweep(document, design, job.evaluate, run, nullptr);
     if (!lines) WriteOutput(options, all + "\n]\n");
   } else {
-    const Study study{document, design, kToolVersion,
-                      level + " " + StudyFingerprint(document, design, &cache), {}};
     Store store = Store::Open(options.output, study);
-    summary = RunSweep(document, design, evaluate, run, &store);
+    summary = RunSweep(document, design, job.evaluate, run, &store);
   }
   if (shown) std::fputs("\n", stderr);
   const double rate =
@@ -231,16 +340,59 @@ ExitCode SweepCommand(const Options& options, const std::string& file,
   if (summary.evaluated > 0)
     said += fmt::format("; {} evaluated in {} ({:.0f} points/s)", summary.evaluated,
                         Duration(summary.elapsed_s), rate);
-  if (too_large > 0) said += fmt::format("; {} of them do not fit in memory", too_large.load());
+  if (job.too_large > 0)
+    said += fmt::format("; {} of them do not fit in memory", job.too_large.load());
   if (summary.stored_before > 0)
     said += fmt::format("; {} were there already", summary.stored_before);
   if (!options.output.empty()) said += ", in " + options.output;
   said += dropped;
+  if (!job.shard.IsWhole()) said = "shard " + ShardName(job.shard) + ": " + said;
   Narrate(options, said);
   if (!summary.first_failure.empty())
     Narrate(options, "the first failure:\n" + summary.first_failure);
   if (summary.interrupted) Narrate(options, "interrupted; the same command goes on from here");
   return summary.exit_code();
+}
+
+}  // namespace
+
+ExitCode SweepCommand(const Options& options, const std::string& file,
+                      const DesignOptions& designed, const SpreadCommandLine& spread) {
+  std::signal(SIGINT, OnInterrupt);
+  std::signal(SIGTERM, OnInterrupt);
+  if (spread.mpi == "off" || (spread.mpi == "auto" && RanksStarted() == 1))
+    return Sweep(options, file, designed, spread, nullptr, nullptr);
+  MpiCourier courier(std::filesystem::read_symlink("/proc/self/exe").parent_path().string());
+  if (courier.rank() != 0) {
+    Serve(options, file, designed, spread, &courier);
+    courier.Close();
+    return ExitCode::kOk;  // the run's is that of rank 0
+  }
+  std::optional<CrewLeader> leader;
+  ExitCode code = ExitCode::kInternal;
+  std::exception_ptr thrown;
+  try {
+    code = Sweep(options, file, designed, spread, &courier, &leader);
+  } catch (const InputError& error) {
+    code = error.exit_code();
+    thrown = std::current_exception();
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  DismissCrew(&courier);
+  if (leader && leader->HasLost()) {
+    // This may end the process, so what is to be said is said before.
+    try {
+      if (thrown) std::rethrow_exception(thrown);
+    } catch (const std::exception& error) {
+      Narrate(options, error.what());
+    }
+    courier.CloseWithoutAll(static_cast<int>(code));
+  } else {
+    courier.Close();
+  }
+  if (thrown) std::rethrow_exception(thrown);
+  return code;
 }
 
 }  // namespace aurum

@@ -284,13 +284,14 @@ StoreComparison CompareStores(const std::string& file_a, const std::string& file
     if (!changes[i].empty()) out.spreads.push_back(SpreadOf(pairs[i].name, std::move(changes[i])));
   }
   for (std::size_t x = 0; x < by_axis.size(); ++x) {
-    // In the order of the axis' values.
+    // In the order of the axis' values, of which a list of points has some more than once.
     for (const Json& value : axes_a[x].values) {
       const auto found = by_axis[x].find(texts.Id(value.Dump()));
       if (found == by_axis[x].end()) continue;
       std::vector<double>& list = found->second;
       std::sort(list.begin(), list.end());
       out.effects.push_back({axes_a[x].path, value.Dump(), list.size(), Quantile(list, 0.5)});
+      by_axis[x].erase(found);
     }
   }
 

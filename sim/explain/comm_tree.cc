@@ -79,7 +79,7 @@ class Told {
 // Wire bounds a byte, asked once for each collective of each kind of group.
 class Bounds {
  public:
-  explicit Bounds(const Scenario& scenario) : s_(scenario) {}
+  Bounds(const Scenario& scenario, int gpu) : s_(scenario), gpu_(gpu) {}
 
   struct PerByte {
     double seconds = 0;
@@ -95,8 +95,8 @@ class Bounds {
     constexpr double kProbe = 1 << 20;
     const std::vector<RankGroup> groups = PlacedGroups(s_.plan, comm.stage, comm.groups);
     const WireBound bound = comm.transfer
-                                ? BoundOfTransfers(kProbe, groups, *s_.cluster)
-                                : BoundOfCollective(comm.kind, kProbe, groups, *s_.cluster);
+                                ? BoundOfTransfers(kProbe, groups, *s_.cluster, gpu_)
+                                : BoundOfCollective(comm.kind, kProbe, groups, *s_.cluster, gpu_);
     out.seconds = bound.seconds / kProbe;
     out.bottleneck = bound.bottleneck;
     for (const RankGroup& group : groups) {
@@ -110,6 +110,7 @@ class Bounds {
 
  private:
   const Scenario& s_;
+  const int gpu_;  // whose groups are meant
   std::map<std::tuple<bool, CollectiveKind, std::size_t, GroupKind>, PerByte> known_;
 };
 
@@ -145,7 +146,7 @@ std::string_view CommGroupName(CommGroup group) {
 
 CommTree MakeCommTree(const Evaluation& e, const std::vector<TimePart>& parts, int rank_class) {
   const Told told(e.scenario);
-  Bounds bounds(e.scenario);
+  Bounds bounds(e.scenario, e.program.classes[static_cast<std::size_t>(rank_class)].first_gpu);
   const double host_rate = HostLinkBandwidth(*e.scenario.cluster);
   const std::vector<bool> own = OwnOps(e.program, rank_class);
   std::map<PartKey, Sums> sums;

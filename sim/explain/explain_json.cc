@@ -121,7 +121,6 @@ Json CommJson(const Evaluation& e, const Explanation& x) {
   for (const LinkLimit& limit : x.links) {
     Json entry = Json::Object();
     entry.Set("without_limit", limit.name);
-    entry.Set("set", Strings(limit.set));
     entry.Set("step_time_s", limit.step_s);
     entry.Set("saves_share", limit.step_share);
     limits.Append(std::move(entry));

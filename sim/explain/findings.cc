@@ -24,7 +24,11 @@ std::string Took(double seconds) {
 
 std::string SetWords(const std::vector<std::string>& set) {
   std::string out;
-  for (const std::string& word : set) out += (out.empty() ? "--set " : " --set ") + word;
+  for (const std::string& word : set) {
+    const bool plain = word.find_first_of(" {}[]\"*?") == std::string::npos;
+    out += out.empty() ? "--set " : " --set ";
+    out += plain ? word : "'" + word + "'";
+  }
   return out;
 }
 
@@ -44,34 +48,23 @@ const char* KernelWords(KernelKind kind) {
   return "";
 }
 
-// Of the kernels of one module and kind, over forward and backward, those that take longest.
+// Of the kernels of one module, op and kind, those that take longest.
 std::string LargestKernels(const Evaluation& e, const WorkTree& work) {
-  std::map<std::pair<int, std::string>, KernelGroup> sums;
+  const KernelGroup* of = nullptr;
   for (const KernelGroup& group : work.groups) {
-    if (group.module < 0) continue;
-    KernelGroup& sum = sums[{group.module, KernelWords(group.kernel)}];
-    sum.module = group.module;
-    sum.kernel = group.kernel;
-    sum.seconds += group.seconds;
-    sum.arithmetic_bound_s += group.arithmetic_bound_s;
-    sum.memory_bound_s += group.memory_bound_s;
-    sum.neither_s += group.neither_s;
-    sum.arithmetic_s += group.arithmetic_s;
-    sum.memory_s += group.memory_s;
+    if (group.module >= 0 && (of == nullptr || group.seconds > of->seconds)) of = &group;
   }
-  const auto largest = std::max_element(sums.begin(), sums.end(), [](const auto& a, const auto& b) {
-    return a.second.seconds < b.second.seconds;
-  });
-  if (largest == sums.end()) return "";
-  const KernelGroup& of = largest->second;
-  const Bound bound = of.Binds();
-  const std::string rate = bound == Bound::kArithmetic ? "the device's FLOP/s"
-                           : bound == Bound::kMemory
-                               ? "its memory bandwidth"
-                               : "either rate: small sizes and launches bind them";
-  return fmt::format("{} of the {} take {} of the step, at {} of {}", KernelWords(of.kernel),
-                     e.scenario.model->modules[static_cast<std::size_t>(of.module)].name,
-                     Percent(of.seconds / e.StepSeconds()), Percent(of.Attained()), rate);
+  if (of == nullptr) return "";
+  TimePart part;
+  part.module = of->module;
+  part.kind = of->kind;
+  part.head = of->head;
+  const char* rate = "the nearer of its two rates: launches and small sizes bind them";
+  if (of->Binds() == Bound::kArithmetic) rate = "the device's FLOP/s";
+  if (of->Binds() == Bound::kMemory) rate = "its memory bandwidth";
+  return fmt::format("{} in {} take {} of the step, at {} of {}", KernelWords(of->kernel),
+                     DescribePart(part, *e.scenario.model), Percent(of->seconds / e.StepSeconds()),
+                     Percent(of->Attained()), rate);
 }
 
 std::string LargestWait(const Evaluation& e, const Explanation& x) {
@@ -167,11 +160,18 @@ std::string TopologyText(const Evaluation& e, const Explanation& x) {
   if (x.links.empty()) return "";
   const LinkLimit& all = x.links.front();
   const bool matters = all.step_share >= kTopologyMatters;
+  const std::string exposed = Percent(x.comm->ExposedShare());
+  const std::string waits = Percent(x.comm->StepShare());
+  // Where little is hidden, that it is little in all is what counts.
+  constexpr double kHidden = 0.25;
   std::string text =
-      fmt::format("The topology {} here {} {} of communication is exposed ({} of the step), and ",
-                  matters ? "matters" : "does not matter", matters ? "since" : "because",
-                  Percent(x.comm->ExposedShare()), Percent(x.comm->StepShare()));
-  text += fmt::format("links a thousand times as fast would {} {} of the step",
+      std::string("The topology ") + (matters ? "matters" : "does not matter") + " here because ";
+  text +=
+      matters || x.comm->ExposedShare() > kHidden
+          ? fmt::format("compute waits {} of the step for communication, {} of which is exposed",
+                        waits, exposed)
+          : fmt::format("{} of communication is exposed ({} of the step)", exposed, waits);
+  text += fmt::format("; links a thousand times as fast would {} {} of the step",
                       all.step_share < -5e-4 ? "cost" : "save", Percent(std::abs(all.step_share)));
   std::string kinds;
   for (std::size_t i = 1; i < x.links.size(); ++i) {

@@ -132,8 +132,7 @@ class Builder {
 
   // What the class has taken and not returned by its peak, the peak's own moment included.
   void Moving() {
-    using Key = std::tuple<MemoryKind, std::int16_t, std::uint32_t>;
-    std::map<Key, double> live;
+    std::map<std::tuple<MemoryKind, std::int16_t, std::uint32_t>, double> live;
     for (const MemoryEvent& event : program_.memory) {
       if (event.rank_class != class_) continue;
       const Time when = event.at_end ? schedule_.end[event.op] : schedule_.start[event.op];

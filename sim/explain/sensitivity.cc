@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -25,7 +26,7 @@ struct Change {
   Json value;
 };
 
-constexpr double kNoLimit = 1000;  // the largest factor that a scenario takes
+constexpr double kNoLimit = 1000;  // times a link's rate
 
 template <typename Do>
 void InParallel(std::size_t count, int jobs, Do work) {
@@ -108,7 +109,7 @@ std::vector<Candidate> Resources(const Scenario& s, double factor) {
   const Change gemm = Times("gemm_speedup", now.gemm_speedup, factor);
   const Change attention = Times("attention_speedup", now.attention_speedup, factor);
   const Change memory = Times("memory_speedup", now.memory_speedup, factor);
-  list.push_back({"the whole device", {gemm, attention, memory}, factor});
+  list.push_back({"device speed", {gemm, attention, memory}, factor});
   list.push_back({"matrix FLOP/s", {gemm}, factor});
   list.push_back({"attention FLOP/s", {attention}, factor});
   list.push_back({"HBM bandwidth", {memory}, factor});
@@ -268,29 +269,43 @@ std::vector<Recipe> OtherRecipes(const Evaluation& evaluation, const JsonDocumen
 
 std::vector<LinkLimit> MeasureLinkLimits(const Evaluation& evaluation, const JsonDocument& document,
                                          InputCache* cache, const SensitivityOptions& options) {
+  const Cluster& cluster = *evaluation.scenario.cluster;
   const auto base = BaseOf(document, cache, options.level);
-  const std::vector<LinkKnob> knobs = LinkKnobs(evaluation.scenario);
-  if (!base || knobs.empty()) return {};
+  if (!base || cluster.GpuCount() < 2) return {};
   struct Lifted {
     std::string name;
-    std::vector<Change> changes;
+    std::vector<LinkKind> kinds;
   };
-  std::vector<Lifted> limits(1);
-  limits.front().name = "all links";
-  for (const LinkKnob& knob : knobs) {
-    const Change change{std::string("what_if.") + knob.key, Json(kNoLimit)};
-    limits.front().changes.push_back(change);
-    if (knobs.size() > 1) limits.push_back({knob.name, {change}});
+  std::vector<Lifted> lifted{{"all links", {}}};
+  for (const LinkKind kind : {LinkKind::kNetwork, LinkKind::kNvLink, LinkKind::kXgmi,
+                              LinkKind::kPcie, LinkKind::kInterSocket, LinkKind::kChipToChip}) {
+    if (!std::any_of(cluster.links().begin(), cluster.links().end(),
+                     [&](const Link& link) { return link.kind == kind; }))
+      continue;
+    lifted.front().kinds.push_back(kind);
+    lifted.push_back({std::string(LinkKindName(kind)), {kind}});
   }
-  if (knobs.size() == 1) limits.front().name = knobs.front().name;
-  std::vector<std::optional<LinkLimit>> found(limits.size());
-  InParallel(limits.size(), options.jobs, [&](std::size_t i) {
-    const auto e = EvaluateChanged(document, limits[i].changes, cache, options.level);
-    if (!e) return;
+  if (lifted.size() == 2) lifted.pop_back();  // one kind is all
+  std::vector<std::optional<LinkLimit>> found(lifted.size());
+  InParallel(lifted.size(), options.jobs, [&](std::size_t i) {
+    // There is no what-if factor for every kind of link, so the cluster itself is another.
+    Scenario s = ReadScenario(document, cache);
+    if (s.steps != nullptr && s.steps->size() > 1) {
+      s.steps =
+          std::make_shared<const std::vector<StepLoads>>(s.steps->begin(), s.steps->begin() + 1);
+    }
+    s.variation = {};
+    s.goodput.reset();
+    std::vector<double> factors;
+    for (const Link& link : s.cluster->links()) {
+      const std::vector<LinkKind>& kinds = lifted[i].kinds;
+      const bool here = std::find(kinds.begin(), kinds.end(), link.kind) != kinds.end();
+      factors.push_back(here ? kNoLimit : 1);
+    }
+    s.cluster = std::make_shared<const Cluster>(s.cluster->WithLinkFactors(factors));
     LinkLimit limit;
-    limit.name = limits[i].name;
-    for (const Change& change : limits[i].changes) limit.set.push_back(SetWord(change));
-    limit.step_s = e->StepSeconds();
+    limit.name = lifted[i].name;
+    limit.step_s = Evaluate(std::move(s), options.level).StepSeconds();
     limit.step_share = 1 - limit.step_s / base->step_s;
     found[i] = std::move(limit);
   });

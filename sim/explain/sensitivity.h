@@ -44,8 +44,7 @@ struct Recipe {
 
 // What links that are no limit would save: every link of that kind a thousand times as fast.
 struct LinkLimit {
-  std::string name;  // "all links", "network", "NVLink", "PCIe"
-  std::vector<std::string> set;
+  std::string name;  // "all links", "network", "NVLink", "inter-socket", …
   double step_s = 0;
   double step_share = 0;
 };

@@ -43,7 +43,8 @@ StageEmitter::StageEmitter(const Inputs& in, Waves* waves, Program* program, dou
       host_bandwidth_(in.host_bandwidth),
       waves_(*waves),
       program_(*program),
-      total_s_(*total_s) {
+      total_s_(*total_s),
+      tape_(in.tape) {
   const auto micro = static_cast<std::size_t>(s_.plan.micro_batches);
   table_.forward.assign(units_.chunks.size(), std::vector<Marks>(micro));
   table_.backward = table_.forward;
@@ -248,6 +249,7 @@ void StageEmitter::RunPair(const Pass& a, const Pass& b) {
 
 Work StageEmitter::HostWork(double seconds) {
   Work work{seconds};
+  work.atom = tape_.Fixed(seconds);
   if (seconds > 0) {
     Kernel kernel;
     kernel.kind = KernelKind::kHost;

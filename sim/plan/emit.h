@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/plan/rank_shares.h"
+#include "sim/plan/tape.h"
 #include "sim/plan/units.h"
 #include "sim/plan/waves.h"
 
@@ -40,6 +41,7 @@ class StageEmitter {
     const std::vector<std::vector<const StageUnits*>>& by_class;
     std::size_t stage;
     double host_bandwidth;  // B/s of a GPU to its host; 0 = not needed
+    Tape& tape;
   };
   StageEmitter(const Inputs& inputs, Waves* waves, Program* program, double* total_s);
 
@@ -107,13 +109,17 @@ class StageEmitter {
                    double times = 1);
   void ChainCommunication(Cursor* at, Lane lane, OpKind kind, CommId comm, std::size_t module,
                           double times = 1);
-  enum class Part { kForward, kAgain, kBackward, kInputGradient, kWeightGradient };
-  enum class Half { kFirst, kShared, kSecond, kAll };
-  // Seconds of collectives that run at the same time: tensor-parallel ones, and others.
+  using Part = UnitPart;
+  using Half = UnitHalf;
+  // Collectives that run at the same time: tensor-parallel ones, and others.
   struct Beside {
-    double tensor_s = 0, other_s = 0;
-    Beside With(double other) const { return {tensor_s, other_s + other}; }
+    Amount tensor, other;
   };
+  Beside With(const Beside& beside, Amount other) {
+    return {beside.tensor, tape_.Plus(beside.other, other)};
+  }
+  // What a communication takes.
+  Amount Talk(CommId comm) const { return tape_.Seconds(comm, pricer_.Seconds(comm)); }
   Wave Compute(Cursor* at, OpKind kind, std::size_t index, Part part, Half half,
                const Beside& beside);
   Work WorkOf(const Unit& unit, Part part, Half half, const Beside& beside);
@@ -131,13 +137,13 @@ class StageEmitter {
   void ForwardUnit(Cursor* at, std::size_t index);
   void BackwardUnit(Cursor* at, std::size_t index, bool whole);
   void WeightGradientUnit(Cursor* at, std::size_t index);
-  void Halves(Cursor* at, std::size_t index, OpKind kind, Part part, double beside_s,
+  void Halves(Cursor* at, std::size_t index, OpKind kind, Part part, Amount beside_all,
               bool last_collective, Wave* begin, Wave* end);
   // The kernels of a half between their tensor-parallel collectives, or with them at their sides;
   // `kernels` takes the seconds of communication beside it. `after`: the collective behind it runs too.
   template <typename Kernels>
   void TensorParallel(Cursor* at, std::size_t index, bool collectives, bool after, Kernels kernels);
-  void HalvesBackward(Cursor* at, std::size_t index, Part part, double beside_s, Wave* begin,
+  void HalvesBackward(Cursor* at, std::size_t index, Part part, Amount beside_all, Wave* begin,
                       Wave* end);
   bool Runs(const Unit& unit, int micro_batch, bool backward) const;
 
@@ -151,8 +157,8 @@ class StageEmitter {
   void NoteModules(const Cursor& at, std::size_t index, const Wave& begin, const Wave& end);
   bool Overlapped(const Cursor& at, std::size_t index) const;
   void GatherParameters();
-  double BesideForward(const Cursor& at, std::size_t index) const;
-  double BesideBackward(const Cursor& at, std::size_t index) const;
+  Amount BesideForward(const Cursor& at, std::size_t index) const;
+  Amount BesideBackward(const Cursor& at, std::size_t index) const;
   Wave AddDp(OpKind kind, const Unit& unit, CommId comm, const Wave& after);
   Wave Select(const Unit& unit, const UnitCommunication& of, const Wave& after);
   // A module of its own begins: nothing of the last one is under way beside it.
@@ -187,6 +193,7 @@ class StageEmitter {
   Waves& waves_;
   Program& program_;
   double& total_s_;
+  Tape& tape_;
   Table table_;
   std::vector<std::vector<Fusion>> fusion_;  // by chunk and micro-batch
   std::vector<std::vector<std::vector<Made>>>
@@ -208,7 +215,7 @@ class StageEmitter {
 
   std::vector<std::vector<bool>> overlapped_;       // by chunk (bubbles last) and unit
   std::vector<std::vector<Wave>> gathered_;         // ZeRO-1: by chunk (bubbles last) and unit
-  std::vector<std::vector<double>> gather_beside_;  // of them, seconds beside compute
+  std::vector<std::vector<Amount>> gather_beside_;  // of them, seconds beside compute
   std::deque<Wave> computes_;                       // the last waves of the main stream
   std::vector<Wave> pending_;                       // the next compute waits for these
   Wave blocking_;                                   // and for this, which may not run beside it

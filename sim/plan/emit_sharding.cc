@@ -190,26 +190,27 @@ void StageEmitter::GatherParameters() {
   gather_beside_.clear();
   for (const auto& [chunk, said] : all) {
     gathered_.emplace_back(chunk->units.size());
-    gather_beside_.emplace_back(chunk->units.size(), 0.0);
+    gather_beside_.emplace_back(chunk->units.size());
   }
   if (s_.plan.sharding != Sharding::kZero1 && s_.plan.sharding != Sharding::kZero2) return;
   Wave last_alone;
   // A gather slows nothing down while the host still prepares the step, or while compute waits for
   // data or for those that run alone.
-  double queued = 0, idle_until = s_.stack->step_overhead_s + s_.data_stall_s;
+  Amount queued, idle_until = tape_.Number(s_.stack->step_overhead_s + s_.data_stall_s);
   const auto gather_unit = [&](std::size_t c, std::size_t i, bool overlapped) {
     const Unit& unit = all[c].first->units[i];
     const UnitCommunication& of = all[c].second->units[i];
     for (const CommId comm : {of.gather, of.gather_experts}) {
-      const double seconds = pricer_.Seconds(comm);
-      if (seconds <= 0) continue;
+      const Amount all_s = Talk(comm);
+      if (all_s.s <= 0) continue;
       gathered_[c][i] = AddDp(OpKind::kParameterGather, unit, comm, Wave{});
-      queued += seconds;
+      queued = tape_.Plus(queued, all_s);
       if (overlapped) {
-        gather_beside_[c][i] += std::clamp(queued - idle_until, 0.0, seconds);
+        const Amount beside = tape_.Min(tape_.Max(tape_.Minus(queued, idle_until), {}), all_s);
+        gather_beside_[c][i] = tape_.Plus(gather_beside_[c][i], beside);
       } else {
         last_alone = gathered_[c][i];
-        idle_until = std::max(idle_until, queued);
+        idle_until = tape_.Max(idle_until, queued);
       }
     }
   };
@@ -232,27 +233,31 @@ void StageEmitter::GatherParameters() {
   }
 }
 
-double StageEmitter::BesideForward(const Cursor& at, std::size_t index) const {
+Amount StageEmitter::BesideForward(const Cursor& at, std::size_t index) const {
   const UnitCommunication& of = at.said->units[index];
   if (Gathers()) {
     const bool held = Stays(at.chunk->units[index]) && at.pass.micro_batch != EndsOf(at).forward;
-    return held ? 0 : pricer_.Seconds(of.gather) + pricer_.Seconds(of.gather_experts);
+    return held ? Amount{} : tape_.Plus(Talk(of.gather), Talk(of.gather_experts));
   }
   const bool first = Training() && at.pass.micro_batch == EndsOf(at).forward;
-  return first ? gather_beside_[PlaceOf(at)][index] : 0;
+  return first ? gather_beside_[PlaceOf(at)][index] : Amount{};
 }
 
-double StageEmitter::BesideBackward(const Cursor& at, std::size_t index) const {
+Amount StageEmitter::BesideBackward(const Cursor& at, std::size_t index) const {
   const UnitCommunication& of = at.said->units[index];
-  const double reduce = pricer_.Seconds(of.reduce) + pricer_.Seconds(of.reduce_replicas) +
-                        pricer_.Seconds(of.reduce_tokens) + pricer_.Seconds(of.reduce_experts);
+  const auto reduce = [&] {
+    const Amount replicas = tape_.Plus(Talk(of.reduce), Talk(of.reduce_replicas));
+    return tape_.Plus(tape_.Plus(replicas, Talk(of.reduce_tokens)), Talk(of.reduce_experts));
+  };
   if (Gathers()) {
-    const double gather = pricer_.Seconds(of.gather) + pricer_.Seconds(of.gather_experts);
     const bool reduces = !ReducesOnce() || at.pass.micro_batch == EndsOf(at).last;
-    return (reduces ? reduce : 0) + (s_.plan.reshard_after_forward ? gather : 0);
+    return tape_.Plus(reduces ? reduce() : Amount{},
+                      s_.plan.reshard_after_forward
+                          ? tape_.Plus(Talk(of.gather), Talk(of.gather_experts))
+                          : Amount{});
   }
   const bool now = at.pass.micro_batch == EndsOf(at).last || ReducesEvery();
-  return now && s_.plan.overlap.gradient_reduce && Overlapped(at, index) ? reduce : 0;
+  return now && s_.plan.overlap.gradient_reduce && Overlapped(at, index) ? reduce() : Amount{};
 }
 
 void StageEmitter::Optimize() {

@@ -18,7 +18,7 @@ void StageEmitter::TensorParallel(Cursor* at, std::size_t index, bool collective
     Beside beside;
     for (const CommId comm : {of.tp_before, after ? of.tp_after : kNoComm}) {
       if (pricer_.Seconds(comm) <= 0) continue;
-      beside.tensor_s += pricer_.Seconds(comm);
+      beside.tensor = tape_.Plus(beside.tensor, Talk(comm));
       sides.push_back(
           Communicate(*at, Lane::kTp, OpKind::kTpCollective, comm, static_cast<int>(unit.module)));
       Attach(at, sides.back());
@@ -33,7 +33,7 @@ void StageEmitter::TensorParallel(Cursor* at, std::size_t index, bool collective
 }
 
 // Forward kernels of a unit, or the same again before its backward, with the communication inside.
-void StageEmitter::Halves(Cursor* at, std::size_t index, OpKind kind, Part part, double beside_s,
+void StageEmitter::Halves(Cursor* at, std::size_t index, OpKind kind, Part part, Amount beside_all,
                           bool last_collective, Wave* begin, Wave* end) {
   const Unit& unit = at->chunk->units[index];
   const UnitCommunication& of = at->said->units[index];
@@ -57,13 +57,13 @@ void StageEmitter::Halves(Cursor* at, std::size_t index, OpKind kind, Part part,
                              static_cast<int>(unit.module));
           if (overlap.context_parallel) {
             Attach(at, ring);
-            beside.other_s += pricer_.Seconds(of.ring);
+            beside = With(beside, Talk(of.ring));
           } else {
             Chain(at, ring);
             ring = {};
           }
         }
-        note(Compute(at, kind, index, part, Half::kFirst, beside.With(beside_s)));
+        note(Compute(at, kind, index, part, Half::kFirst, With(beside, beside_all)));
         if (ring.Exists()) at->sides.push_back(ring);
         ChainCommunication(at, heads, OpKind::kContextCollective, of.ulysses, unit.module);
       });
@@ -78,7 +78,7 @@ void StageEmitter::Halves(Cursor* at, std::size_t index, OpKind kind, Part part,
     }
     if (mixture) {
       note(Compute(at, kind, index, part, Half::kShared,
-                   beside.With(dispatch.Exists() ? pricer_.Seconds(of.dispatch) : 0)));
+                   With(beside, dispatch.Exists() ? Talk(of.dispatch) : Amount{})));
       if (dispatch.Exists()) {
         at->sides.push_back(dispatch);
       } else {
@@ -87,7 +87,7 @@ void StageEmitter::Halves(Cursor* at, std::size_t index, OpKind kind, Part part,
     }
     ChainCommunication(at, Lane::kExpertTp, OpKind::kExpertCollective, of.expert_gather,
                        unit.module);
-    note(Compute(at, kind, index, part, Half::kSecond, beside.With(beside_s)));
+    note(Compute(at, kind, index, part, Half::kSecond, With(beside, beside_all)));
     ChainCommunication(at, Lane::kExpertTp, OpKind::kExpertCollective, of.expert_reduce,
                        unit.module);
     ChainCommunication(at, Lane::kEp, OpKind::kExpertCollective, of.combine, unit.module);
@@ -95,7 +95,7 @@ void StageEmitter::Halves(Cursor* at, std::size_t index, OpKind kind, Part part,
 }
 
 // The way back: halves in reverse; the gradient of a gather is a reduction and the other way round.
-void StageEmitter::HalvesBackward(Cursor* at, std::size_t index, Part part, double beside_s,
+void StageEmitter::HalvesBackward(Cursor* at, std::size_t index, Part part, Amount beside_all,
                                   Wave* begin, Wave* end) {
   const Unit& unit = at->chunk->units[index];
   const UnitCommunication& of = at->said->units[index];
@@ -113,7 +113,7 @@ void StageEmitter::HalvesBackward(Cursor* at, std::size_t index, Part part, doub
       ChainCommunication(at, Lane::kEp, OpKind::kExpertCollective, of.combine, unit.module);
       ChainCommunication(at, Lane::kExpertTp, OpKind::kExpertCollective, of.expert_gather,
                          unit.module);
-      note(Compute(at, OpKind::kBackward, index, part, Half::kSecond, beside.With(beside_s)));
+      note(Compute(at, OpKind::kBackward, index, part, Half::kSecond, With(beside, beside_all)));
       ChainCommunication(at, Lane::kExpertTp, OpKind::kExpertCollective, of.expert_reduce,
                          unit.module);
       const bool mixture = unit.shared.forward.Seconds() > 0;
@@ -127,7 +127,7 @@ void StageEmitter::HalvesBackward(Cursor* at, std::size_t index, Part part, doub
       }
       if (mixture) {
         note(Compute(at, OpKind::kBackward, index, part, Half::kShared,
-                     beside.With(dispatch.Exists() ? pricer_.Seconds(of.dispatch) : 0)));
+                     With(beside, dispatch.Exists() ? Talk(of.dispatch) : Amount{})));
       }
       if (dispatch.Exists()) at->sides.push_back(dispatch);
     });
@@ -140,13 +140,13 @@ void StageEmitter::HalvesBackward(Cursor* at, std::size_t index, Part part, doub
                          static_cast<int>(unit.module));
       if (overlap.context_parallel) {
         Attach(at, ring);
-        beside.other_s += pricer_.Seconds(of.ring_backward);
+        beside = With(beside, Talk(of.ring_backward));
       } else {
         Chain(at, ring);
         ring = {};
       }
     }
-    note(Compute(at, OpKind::kBackward, index, part, Half::kFirst, beside.With(beside_s)));
+    note(Compute(at, OpKind::kBackward, index, part, Half::kFirst, With(beside, beside_all)));
     if (ring.Exists()) at->sides.push_back(ring);
     ChainCommunication(at, heads, OpKind::kContextCollective, of.ulysses, unit.module);
   });
@@ -168,7 +168,7 @@ void StageEmitter::ForwardUnit(Cursor* at, std::size_t index) {
   if (Training() && at->pass.micro_batch == EndsOf(*at).forward &&
       gathered_[PlaceOf(*at)][index].Exists())
     gathered = &gathered_[PlaceOf(*at)][index];
-  Halves(at, index, OpKind::kForward, Part::kForward, BesideForward(*at, index) / parts,
+  Halves(at, index, OpKind::kForward, Part::kForward, tape_.Over(BesideForward(*at, index), parts),
          /*last_collective=*/true, &begin, &end);
   if (gathered != nullptr) waves_.Follow(*gathered, begin);
   NoteModules(*at, index, begin, end);
@@ -218,7 +218,7 @@ void StageEmitter::BackwardUnit(Cursor* at, std::size_t index, bool whole) {
   }
   const bool again = unit.recomputed;
   const double parts = unit.has_second ? (again ? 4 : 2) : 1;
-  const double beside = BesideBackward(*at, index) / parts;
+  const Amount beside = tape_.Over(BesideBackward(*at, index), parts);
   if (again) {
     // The last layer of its block: all of the block is formed again, each but the last to its end.
     const std::vector<Unit>& units = at->chunk->units;
@@ -230,8 +230,8 @@ void StageEmitter::BackwardUnit(Cursor* at, std::size_t index, bool whole) {
       while (!units[first].block_start) --first;
       for (std::size_t i = first; i <= index; ++i) {
         Wave from, to;
-        Halves(at, i, OpKind::kBackward, Part::kAgain, i == index ? beside : 0, i != index, &from,
-               &to);
+        Halves(at, i, OpKind::kBackward, Part::kAgain, i == index ? beside : Amount{}, i != index,
+               &from, &to);
         Take(from, false, MemoryKind::kWorkspace, units[i], units[i].memory.KeptBytes() * copies,
              &units[i].memory.kept);
         if (i == first) begin = from;
@@ -272,7 +272,7 @@ void StageEmitter::WeightGradientUnit(Cursor* at, std::size_t index) {
     if (!unit.trained && unit.parameters.adapters <= 0) return;
     FlushReduce();  // of the unit before, or it would be forgotten
     const Wave wave = Compute(at, OpKind::kWeightGradient, index, Part::kWeightGradient, Half::kAll,
-                              Beside{0, BesideBackward(*at, index)});
+                              Beside{{}, BesideBackward(*at, index)});
     const double copies = unit.pieces;
     const MemoryKind kind = unit.logits ? MemoryKind::kLogits : MemoryKind::kActivations;
     Take(wave, true, MemoryKind::kWorkspace, unit, -unit.memory.RecomputedBytes() * copies,

@@ -78,42 +78,12 @@ void StageEmitter::ChainCommunication(Cursor* at, Lane lane, OpKind kind, CommId
 }
 
 Work StageEmitter::WorkOf(const Unit& unit, Part part, Half half, const Beside& beside) {
-  KernelCost cost;
-  const auto add = [&](const PassCost& of) {
-    switch (part) {
-      case Part::kForward:
-        cost += of.forward;
-        break;
-      case Part::kAgain:
-        cost += of.forward;
-        break;
-      case Part::kBackward:
-        cost += of.input_gradient;
-        if (unit.trained) cost += of.weight_gradient;
-        cost += of.adapter_gradient;
-        break;
-      case Part::kInputGradient:
-        cost += of.input_gradient;
-        break;
-      case Part::kWeightGradient:
-        if (unit.trained) cost += of.weight_gradient;
-        cost += of.adapter_gradient;
-        break;
-    }
-    if (part == Part::kBackward || part == Part::kInputGradient) {
-      KernelCost again = of.again;
-      again.flops = 0;  // no model FLOPs
-      if (!unit.recomputed) cost += again;
-    }
-  };
-  if (half == Half::kFirst || half == Half::kAll) add(unit.first);
-  if (half == Half::kShared || half == Half::kAll) add(unit.shared);
-  if (half == Half::kSecond || half == Half::kAll) add(unit.second);
+  KernelCost cost = CostOfPart(unit, part, half);
   Work work;
   work.seconds = cost.Seconds() * unit.pieces;
   work.flops = part == Part::kAgain ? 0 : cost.flops * unit.pieces;
-  work.slowed_s = s_.stack->overlap_slowdown * std::min(work.seconds, beside.other_s) +
-                  s_.stack->tp_overlap_slowdown * std::min(work.seconds, beside.tensor_s);
+  work.slowed_s = s_.stack->overlap_slowdown * std::min(work.seconds, beside.other.s) +
+                  s_.stack->tp_overlap_slowdown * std::min(work.seconds, beside.tensor.s);
   if (program_.executable) {
     work.kernels = List(std::move(cost.kernels));
     work.repeats = static_cast<std::uint32_t>(unit.pieces);
@@ -141,9 +111,11 @@ Wave StageEmitter::Compute(Cursor* at, OpKind kind, std::size_t index, Part part
   info.module = static_cast<std::int16_t>(unit.module);
   info.head = unit.head;
   Wave wave;
-  const Work nominal = WorkOf(unit, part, half, beside);
+  Work nominal = WorkOf(unit, part, half, beside);
   CheckClock(nominal.seconds + nominal.slowed_s);
   if (by_class_.empty() || at->pass.micro_batch < 0) {
+    nominal.atom = tape_.Kernel({stage_, PlaceOf(*at), index}, part, half, beside.tensor.node,
+                                beside.other.node);
     wave = waves_.AddKernel(stage_, Lane::kMain, info, std::array{nominal});
   } else {
     std::vector<Work> each;
@@ -205,6 +177,7 @@ std::vector<Work> StageEmitter::TrafficWork(double bytes) {
     const int gpu = program_.classes[waves_.FirstClass(stage_) + c].first_gpu;
     Work work{TrafficSeconds(s_, bytes, ProfileOf(s_, gpu))};
     if (work.seconds > 0) work.kernels = List({kernel});
+    if (s_.pools.empty()) work.atom = tape_.Traffic(bytes);
     CheckClock(work.seconds);
     each.push_back(work);
   }
@@ -216,7 +189,8 @@ Wave StageEmitter::HostTransfer(const Cursor& at, Lane lane, const Unit& unit, d
   OpInfo info = Kind(OpKind::kHostTransfer, at);
   info.module = static_cast<std::int16_t>(unit.module);
   info.bytes = bytes;
-  const Work work{bytes / host_bandwidth_, 0, 0};
+  Work work{bytes / host_bandwidth_, 0, 0};
+  work.atom = tape_.Fixed(work.seconds);
   CheckClock(work.seconds);
   const Wave wave = waves_.AddKernel(stage_, lane, info, std::array{work});
   if (after.Exists()) waves_.Follow(after, wave);

@@ -11,6 +11,7 @@
 #include "sim/plan/fusion.h"
 #include "sim/plan/host_link.h"
 #include "sim/plan/plan_costs.h"
+#include "sim/plan/lower_taped.h"
 #include "sim/plan/pools.h"
 #include "sim/plan/pricing.h"
 #include "sim/plan/rank_shares.h"
@@ -39,8 +40,8 @@ constexpr double kValueBytes = 2;
 
 class Lowering {
  public:
-  Lowering(const Scenario& scenario, const LowerOptions& options)
-      : s_(scenario), options_(options) {
+  Lowering(const Scenario& scenario, const LowerOptions& options, bool taped = false)
+      : s_(scenario), options_(options), tape_(taped) {
     context_.profile = s_.profile.get();
     context_.stack = s_.stack.get();
     context_.precision = s_.plan.precision;
@@ -55,7 +56,25 @@ class Lowering {
     pipeline_.micro_batches = static_cast<int>(s_.plan.micro_batches);
   }
 
-  Program Run() {
+  Program Lower() {
+    Run();
+    return std::move(program_);
+  }
+
+  // What is left of the lowering, for as long as it lives.
+  TapedLowering Taped() {
+    TapedLowering taped;
+    taped.program = &program_;
+    taped.tape = &tape_;
+    taped.pricer = &*pricer_;
+    taped.stages = &stages_;
+    taped.communication = &communication_;
+    taped.context = &context_;
+    taped.fills_bubbles = HasBubbles();
+    return taped;
+  }
+
+  void Run() {
     assert(!program_.executable || options_.traffic == Traffic::kNone);
     MakeUnits();
     if (s_.step != nullptr) {
@@ -74,14 +93,14 @@ class Lowering {
     pricer_->Settle();
     if (program_.executable) program_.communications = pricer_->Communications();
     CheckSize();
-    waves_.emplace(*pricer_, &program_);
+    waves_.emplace(*pricer_, &program_, &tape_);
     for (std::size_t stage = 0; stage < stages_.size(); ++stage) AddClasses(stage);
     const double host = s_.plan.offload.Any() && Training() ? HostBandwidth() : 0;
     const std::vector<std::vector<Pass>> passes = Passes();
     for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
       emitters_.push_back(std::make_unique<StageEmitter>(
           StageEmitter::Inputs{s_, context_, *pricer_, communication_[stage], stages_[stage],
-                               by_class_[stage], stage, host},
+                               by_class_[stage], stage, host, tape_},
           &*waves_, &program_, &total_s_));
       emitters_.back()->Run(passes[stage]);
     }
@@ -104,7 +123,6 @@ class Lowering {
          encoder_stage_});
     [[maybe_unused]] const bool acyclic = program_.graph.Finish();
     assert(acyclic);
-    return std::move(program_);
   }
 
   PlanCosts Costs(bool communication) {
@@ -512,7 +530,8 @@ class Lowering {
   }
 
   const Scenario& s_;
-  const LowerOptions& options_;
+  const LowerOptions options_;
+  Tape tape_;
   CostContext context_;
   PipelineShape pipeline_;
   Program program_;
@@ -545,7 +564,15 @@ PlanCosts CostPlan(const Scenario& scenario, bool communication) {
 }
 
 Program Lower(const Scenario& scenario, const LowerOptions& options) {
-  return Lowering(scenario, options).Run();
+  return Lowering(scenario, options).Lower();
+}
+
+TapedLowering LowerOnTape(const Scenario& scenario, const LowerOptions& options) {
+  const auto lowering = std::make_shared<Lowering>(scenario, options, /*taped=*/true);
+  lowering->Run();
+  TapedLowering taped = lowering->Taped();
+  taped.owner = lowering;
+  return taped;
 }
 
 }  // namespace aurum

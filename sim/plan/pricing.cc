@@ -53,8 +53,12 @@ void PlanPricer::ResolveCommScale() {
     return;
   }
   program_.own_bus_bandwidth = bandwidth;
-  if (s_.what_if.comm_bw_bytes_per_s)
-    program_.comm_scale = *s_.what_if.comm_bw_bytes_per_s / program_.own_bus_bandwidth;
+  program_.comm_scale = ScaleOfBandwidth();
+}
+
+double PlanPricer::ScaleOfBandwidth() const {
+  if (!s_.what_if.comm_bw_bytes_per_s || program_.own_bus_bandwidth <= 0) return 1;
+  return *s_.what_if.comm_bw_bytes_per_s / program_.own_bus_bandwidth;
 }
 
 CollectiveOptions PlanPricer::Options(GroupKind groups) const {
@@ -147,9 +151,8 @@ std::vector<CollectiveCost> PlanPricer::Costs(const Asked& asked,
   if (!asked.transfer) {
     return PriceGroups(asked.kind, bytes, groups, *s_.cluster, *s_.profile, OptionsFor(asked));
   }
-  std::vector<CollectiveCost> costs =
-      PriceTransfers(bytes / TransferShares(asked), Pairs(groups), *s_.cluster, *s_.profile,
-                     OptionsFor(asked));
+  std::vector<CollectiveCost> costs = PriceTransfers(bytes / TransferShares(asked), Pairs(groups),
+                                                     *s_.cluster, *s_.profile, OptionsFor(asked));
   for (CollectiveCost& cost : costs) AddGather(asked, &cost);
   return costs;
 }
@@ -187,6 +190,7 @@ CommId PlanPricer::Ask(const Asked& asked) {
                                    asked.stage, asked.groups);
   const auto [entry, is_new] = known_.try_emplace(key, static_cast<CommId>(asked_.size()));
   if (is_new) asked_.push_back(asked);
+  ++asked_[entry->second].times;
   return entry->second;
 }
 
@@ -211,6 +215,7 @@ void PlanPricer::Settle() {
     const StageClasses& classes = classes_[asked.stage];
     for (std::size_t g = 0; g < classes.first_group[static_cast<int>(asked.groups)].size(); ++g)
       asked.longest_s = std::max(asked.longest_s, prices_[asked.first_price + g].seconds);
+    asked.speaks = asked.longest_s > 0;
   }
   program_.alignment.seconds_per_micro_batch =
       Seconds(alignment_.forward) + Seconds(alignment_.backward);
@@ -228,20 +233,89 @@ void PlanPricer::SettleUnpriced() {
 // cross a leaf or an NVLink domain, say, and others do not.
 bool PlanPricer::PriceAlike() {
   std::vector<Priced> prices;
-  Provenance provenance = program_.provenance;
+  own_provenance_ = program_.provenance;
+  provenance_of_.clear();
+  Provenance provenance = own_provenance_;
   for (Asked& asked : asked_) {
-    const std::vector<CollectiveCost> costs =
-        Costs(asked, PlacedGroups(s_.plan, asked.stage, asked.groups));
-    for (const CollectiveCost& cost : costs) {
-      provenance = Weakest(provenance, cost.provenance);
-      if (TimeFromSeconds(cost.seconds) != TimeFromSeconds(costs.front().seconds)) return false;
-    }
+    const AlikePrice price = PriceOfAlike(asked);
+    if (!price.alike) return false;
+    provenance = Weakest(provenance, price.provenance);
     asked.first_price = prices.size();
-    prices.push_back({costs.front().seconds, costs.front().latency_s});
+    prices.push_back({price.seconds, price.latency_s});
+    provenance_of_.push_back(price.provenance);
   }
   program_.provenance = provenance;
   prices_ = std::move(prices);
   classes_ = OneClassPerStage(s_.plan);
+  alike_ = true;
+  priced_scale_ = program_.comm_scale;
+  return true;
+}
+
+PlanPricer::AlikePrice PlanPricer::PriceOfAlike(const Asked& asked) const {
+  const std::vector<CollectiveCost> costs =
+      Costs(asked, PlacedGroups(s_.plan, asked.stage, asked.groups));
+  AlikePrice price{true, costs.front().seconds, costs.front().latency_s};
+  for (const CollectiveCost& cost : costs) {
+    price.provenance = Weakest(price.provenance, cost.provenance);
+    if (TimeFromSeconds(cost.seconds) != TimeFromSeconds(price.seconds)) price.alike = false;
+  }
+  return price;
+}
+
+const PlanPricer::AlikePrice& PlanPricer::KnownPriceOf(CommId comm) {
+  constexpr std::size_t kMostPrices = 200'000;
+  known_prices_.resize(asked_.size());
+  const auto [entry, is_new] =
+      known_prices_[comm].try_emplace({asked_[comm].bytes, program_.comm_scale});
+  if (!is_new) return entry->second;
+  if (++known_price_count_ > kMostPrices) {
+    known_prices_.assign(asked_.size(), {});
+    known_price_count_ = 1;
+    return known_prices_[comm]
+        .try_emplace({asked_[comm].bytes, program_.comm_scale}, PriceOfAlike(asked_[comm]))
+        .first->second;
+  }
+  entry->second = PriceOfAlike(asked_[comm]);
+  return entry->second;
+}
+
+bool PlanPricer::Reprice() {
+  if (!alike_) return false;
+  Alignment& a = program_.alignment;
+  program_.comm_scale = ScaleOfBandwidth();
+  if (aligns_) {
+    if (a.imposed != s_.what_if.align_ratio.has_value()) return false;
+    if (a.imposed) {
+      a.ratio = *s_.what_if.align_ratio;
+      a.bytes_per_micro_batch = (1 - a.ratio) * a.tokens_per_micro_batch * aligned_token_bytes_;
+      const bool exchanges = a.bytes_per_micro_batch > 0 && aligns_in_group_;
+      if (exchanges != (alignment_.forward != kNoComm)) return false;
+      if (alignment_.forward != kNoComm) {
+        Asked& exchange = asked_[alignment_.forward];
+        if (exchange.times > 1) return false;  // something else is as large by chance
+        exchange.bytes = a.bytes_per_micro_batch;
+      }
+    }
+  }
+  const bool rescaled = priced_scale_ != program_.comm_scale;
+  priced_scale_ = 0;  // until all are priced
+  for (CommId comm = 0; comm < asked_.size(); ++comm) {
+    if (!rescaled && comm != alignment_.forward) continue;
+    Asked& asked = asked_[comm];
+    const AlikePrice& price = KnownPriceOf(comm);
+    if (!price.alike || (price.seconds > 0) != asked.speaks) return false;
+    Priced& now = prices_[asked.first_price];
+    now.seconds = price.seconds;
+    now.latency_s = price.latency_s;
+    asked.longest_s = std::max(0.0, price.seconds);
+    provenance_of_[comm] = price.provenance;
+  }
+  priced_scale_ = program_.comm_scale;
+  program_.provenance = own_provenance_;
+  for (const Provenance provenance : provenance_of_)
+    program_.provenance = Weakest(program_.provenance, provenance);
+  a.seconds_per_micro_batch = Seconds(alignment_.forward) + Seconds(alignment_.backward);
   return true;
 }
 
@@ -411,13 +485,17 @@ PlanPricer::AlignmentCommunication PlanPricer::AskForAlignment(std::size_t stage
     backward = backward || flows[i];
   }
   const double natural = colocated ? 1.0 / shared : 1.0;
+  aligns_ = true;
+  aligned_token_bytes_ = token_bytes;
   a.imposed = s_.what_if.align_ratio.has_value();
   a.ratio = s_.what_if.align_ratio.value_or(natural);
   a.bytes_per_micro_batch = (1 - a.ratio) * a.tokens_per_micro_batch * token_bytes;
+  const GroupKind imposed_over = s_.plan.dp > 1 ? GroupKind::kDp : GroupKind::kTp;
+  aligns_in_group_ = GroupSize(s_.plan, stage, imposed_over) > 1;
   if (a.bytes_per_micro_batch <= 0) return asked;
   if (a.imposed) {
-    asked.forward = Collective(CollectiveKind::kAllToAll, a.bytes_per_micro_batch, stage,
-                               s_.plan.dp > 1 ? GroupKind::kDp : GroupKind::kTp);
+    asked.forward =
+        Collective(CollectiveKind::kAllToAll, a.bytes_per_micro_batch, stage, imposed_over);
   } else if (s_.plan.tp == 1) {  // the ranks that share a sequence share its images
     asked.forward =
         Collective(CollectiveKind::kAllToAll, a.tokens_per_micro_batch * token_bytes / shared,

@@ -83,8 +83,14 @@ class PlanPricer {
   void Settle();
   // Instead: every stage is a class, and what was asked for takes no time.
   void SettleUnpriced();
+  // Prices the same communications under the scenario's present what-if, where Settle() found all
+  // groups of a kind alike. False where the plan would be another, and prices are of no use until it is
+  // true again: groups now differ, something has come to take time or ceased to, or tokens are moved
+  // otherwise.
+  bool Reprice();
 
-  // After Settle().
+  // After Settle(): whether every stage is one class, since all its groups cost the same.
+  bool Alike() const { return alike_; }
   const StageClasses& Classes(std::size_t stage) const { return classes_[stage]; }
   GroupKind Groups(CommId comm) const { return asked_[comm].groups; }
   // What was asked for, by CommId.
@@ -105,6 +111,14 @@ class PlanPricer {
     GroupKind groups = GroupKind::kTp;
     std::size_t first_price = 0;
     double longest_s = 0;
+    int times = 0;        // asked for
+    bool speaks = false;  // takes time, when it was settled
+  };
+  // Of all groups of one communication, which cost the same.
+  struct AlikePrice {
+    bool alike = false;
+    double seconds = 0, latency_s = 0;
+    Provenance provenance = Provenance::kMeasured;
   };
 
   bool Training() const { return s_.workload.task == Task::kTrain; }
@@ -121,6 +135,9 @@ class PlanPricer {
   int TransferShares(const Asked& asked) const;
   void AddGather(const Asked& asked, CollectiveCost* cost) const;
   Fabric WholeFabric() const;
+  AlikePrice PriceOfAlike(const Asked& asked) const;
+  const AlikePrice& KnownPriceOf(CommId comm);
+  double ScaleOfBandwidth() const;
   bool PriceAlike();
   void PriceEachGroup();
   std::vector<CommId> SameShapes(const std::vector<std::vector<CollectiveCost>>& costs) const;
@@ -135,6 +152,16 @@ class PlanPricer {
   std::vector<Priced> prices_;
   std::vector<StageClasses> classes_;
   AlignmentCommunication alignment_;  // of the first stage that has one
+  bool aligns_ = false;               // tokens meet on a stage
+  bool aligns_in_group_ = false;      // of several ranks, over which imposed misalignment goes
+  double aligned_token_bytes_ = 0;    // of one of them
+  bool alike_ = false;
+  double priced_scale_ = 0;                            // comm_scale of prices_
+  Provenance own_provenance_ = Provenance::kMeasured;  // of the program, before its communications
+  std::vector<Provenance> provenance_of_;              // by communication
+  // Reprice(): by communication, bytes and comm_scale.
+  std::vector<std::map<std::pair<double, double>, AlikePrice>> known_prices_;
+  std::size_t known_price_count_ = 0;
 };
 
 }  // namespace aurum

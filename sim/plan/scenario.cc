@@ -10,6 +10,7 @@
 #include "sim/core/object_reader.h"
 #include "sim/plan/pools.h"
 #include "sim/plan/uneven.h"
+#include "sim/plan/what_if.h"
 #include "sim/workload/changed_load.h"
 
 namespace aurum {
@@ -196,6 +197,38 @@ double StepBand(const Scenario& scenario) {
   return std::min(band, 0.9);
 }
 
+WhatIf ReadWhatIf(ObjectReader* reader, const Scenario& scenario) {
+  WhatIf w;
+  if (reader->Has("flops_gflop_per_token"))
+    w.flops_per_token = reader->Number("flops_gflop_per_token", 1e-3, 1e7) * 1e9;
+  if (reader->Has("comm_bw_gb_per_s"))
+    w.comm_bw_bytes_per_s = reader->Number("comm_bw_gb_per_s", 1e-3, 1e6) * 1e9;
+  if (reader->Has("align_ratio")) w.align_ratio = reader->Number("align_ratio", 0, 1);
+  w.nvlink_factor = reader->NumberOr("nvlink_factor", 1, 1e-3, 1e3);
+  w.pcie_factor = reader->NumberOr("pcie_factor", 1, 1e-3, 1e3);
+  w.network_factor = reader->NumberOr("network_factor", 1, 1e-3, 1e3);
+  w.gemm_speedup = reader->NumberOr("gemm_speedup", 1, 1e-3, 1e6);
+  w.attention_speedup = reader->NumberOr("attention_speedup", 1, 1e-3, 1e6);
+  w.memory_speedup = reader->NumberOr("memory_speedup", 1, 1e-3, 1e6);
+  const int gpus = scenario.cluster->GpuCount();
+  if (w.comm_bw_bytes_per_s && gpus == 1) {
+    reader->Fail(331, "comm_bw_gb_per_s", "one GPU has no one to communicate with",
+                 "remove comm_bw_gb_per_s, or take a cluster with more GPUs", "",
+                 ExitCode::kInfeasible);
+  }
+  if (w.align_ratio && *w.align_ratio < 1 && gpus == 1) {
+    reader->Fail(330, "align_ratio", "on one GPU every token is produced where it is consumed",
+                 "align_ratio = 1, or a cluster with more GPUs", "", ExitCode::kInfeasible);
+  }
+  if (w.align_ratio && *w.align_ratio < 1 && scenario.sample.cross_modal_tokens == 0) {
+    reader->Fail(330, "align_ratio",
+                 "this workload has no cross-modal tokens that could be misaligned",
+                 "remove align_ratio, or add images", "", ExitCode::kInfeasible);
+  }
+  reader->Finish();
+  return w;
+}
+
 Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
   ObjectReader reader(document, document.root, "");
   Scenario scenario;
@@ -245,34 +278,8 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
           [&] { KeepMediaTokens(*scenario.model, pruned->modules, &scenario.sample); });
   }
   if (auto what_if = reader.ObjectIf("what_if")) {
-    WhatIf& w = scenario.what_if;
-    if (what_if->Has("flops_gflop_per_token"))
-      w.flops_per_token = what_if->Number("flops_gflop_per_token", 1e-3, 1e7) * 1e9;
-    if (what_if->Has("comm_bw_gb_per_s"))
-      w.comm_bw_bytes_per_s = what_if->Number("comm_bw_gb_per_s", 1e-3, 1e6) * 1e9;
-    if (what_if->Has("align_ratio")) w.align_ratio = what_if->Number("align_ratio", 0, 1);
-    w.nvlink_factor = what_if->NumberOr("nvlink_factor", 1, 1e-3, 1e3);
-    w.pcie_factor = what_if->NumberOr("pcie_factor", 1, 1e-3, 1e3);
-    w.network_factor = what_if->NumberOr("network_factor", 1, 1e-3, 1e3);
-    w.gemm_speedup = what_if->NumberOr("gemm_speedup", 1, 1e-3, 1e6);
-    w.attention_speedup = what_if->NumberOr("attention_speedup", 1, 1e-3, 1e6);
-    w.memory_speedup = what_if->NumberOr("memory_speedup", 1, 1e-3, 1e6);
-    const int gpus = scenario.cluster->GpuCount();
-    if (w.comm_bw_bytes_per_s && gpus == 1) {
-      what_if->Fail(331, "comm_bw_gb_per_s", "one GPU has no one to communicate with",
-                    "remove comm_bw_gb_per_s, or take a cluster with more GPUs", "",
-                    ExitCode::kInfeasible);
-    }
-    if (w.align_ratio && *w.align_ratio < 1 && gpus == 1) {
-      what_if->Fail(330, "align_ratio", "on one GPU every token is produced where it is consumed",
-                    "align_ratio = 1, or a cluster with more GPUs", "", ExitCode::kInfeasible);
-    }
-    if (w.align_ratio && *w.align_ratio < 1 && scenario.sample.cross_modal_tokens == 0) {
-      what_if->Fail(330, "align_ratio",
-                    "this workload has no cross-modal tokens that could be misaligned",
-                    "remove align_ratio, or add images", "", ExitCode::kInfeasible);
-    }
-    what_if->Finish();
+    scenario.what_if = ReadWhatIf(&*what_if, scenario);
+    const WhatIf& w = scenario.what_if;
     const auto idle_knob = [&](const char* key, double factor, bool matters, const char* why) {
       if (factor == 1 || matters) return;
       Diagnostic d;
@@ -325,7 +332,8 @@ Scenario ReadScenario(const JsonDocument& document, InputCache* cache) {
     if (scenario.plan.rank_order != kDefaultRankOrder &&
         (!scenario.faults.gpu_slowdown.empty() || !scenario.pools.empty())) {
       reader.Object("plan").Fail(
-          393, "rank_order", "faults and pools name GPUs, and a rank order moves the ranks among them",
+          393, "rank_order",
+          "faults and pools name GPUs, and a rank order moves the ranks among them",
           "remove rank_order, or the faults and pools", "", ExitCode::kInfeasible);
     }
     scenario.stack = StackOfPlan(scenario, reader.Object("plan"));

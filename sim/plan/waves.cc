@@ -118,6 +118,7 @@ Wave Waves::AddKernel(std::size_t stage, Lane lane, const OpInfo& kind,
     program_.graph.AddOp(Stream(stage, lane, c),
                          TimeFromSeconds(mine.seconds * slowdown + mine.slowed_s));
     OpInfo& info = NewInfo(stage, lane, kind, c);
+    tape_.NextOp(mine.atom, lane, kind.kind);
     info.slowed_s = mine.slowed_s;
     info.flops = mine.flops;
     if (program_.executable) {
@@ -146,6 +147,7 @@ Wave Waves::AddCommunication(std::size_t stage, Lane lane, const OpInfo& kind, C
       program_.graph.AddOp(stream, duration);  // many small messages in a row: latency alone
     }
     NewGroupInfo(stage, lane, kind, comm, g).bytes = pricer_.Bytes(comm) * factor;
+    tape_.NextOp(tape_.Communication(comm, factor), lane, kind.kind);
     if (program_.executable) program_.work.back().times = factor;
   }
   return wave;

@@ -8,6 +8,7 @@
 
 #include "sim/plan/pricing.h"
 #include "sim/plan/program.h"
+#include "sim/plan/tape.h"
 
 namespace aurum {
 
@@ -37,14 +38,16 @@ struct Wave {
 struct Work {
   double seconds = 0, slowed_s = 0, flops = 0;
   std::uint32_t kernels = kNoWork, repeats = 1;
+  std::uint32_t atom = kNoAtom;  // of the tape, where one is kept
 };
 
 // Puts waves of ops into a program, with their streams and what is known of each op. All ranks of a
 // stage run the same program, so a lowering need not know how many classes of them there are.
 class Waves {
  public:
-  // Both must outlive this; the pricer has settled.
-  Waves(const PlanPricer& pricer, Program* program) : pricer_(pricer), program_(*program) {}
+  // All must outlive this; the pricer has settled.
+  Waves(const PlanPricer& pricer, Program* program, Tape* tape)
+      : pricer_(pricer), program_(*program), tape_(*tape) {}
 
   // Streams of the next stage; its classes are program.classes[first_class] and following.
   void AddStage(std::uint32_t first_class);
@@ -79,6 +82,7 @@ class Waves {
 
   const PlanPricer& pricer_;
   Program& program_;
+  Tape& tape_;
   std::vector<std::uint32_t> first_class_;  // by stage
   std::vector<StreamId> first_stream_;      // by stage and lane
   // By stage and kind: the first rank class of each class of groups, which speaks for it.

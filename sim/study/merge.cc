@@ -107,13 +107,13 @@ class Merger {
 
  private:
   void CheckNames() const {
-    if (inputs_.empty()) ThrowInput(850, "there is nothing to merge", "name two stores or more");
+    if (inputs_.empty()) ThrowInput(850, "there is nothing to merge", "name two stores or more", ExitCode::kUsage);
     std::set<std::string> seen;
     for (const std::string& input : inputs_) {
       std::error_code error;
       const auto real = std::filesystem::weakly_canonical(input, error);
       if (!seen.insert(error ? input : real.string()).second)
-        ThrowInput(850, "'" + input + "' is named twice", "name each store once");
+        ThrowInput(850, "'" + input + "' is named twice", "name each store once", ExitCode::kUsage);
     }
   }
 

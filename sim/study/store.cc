@@ -390,7 +390,7 @@ Store Store::Open(const std::string& path, const Study& study) {
       const Database look(path, Database::Mode::kReadOnly);
       if (HasTables(look)) {
         const StudyInfo there = ReadStudyInfo(look);
-        if (there.complete) CheckSeal(path);
+        CheckSeal(path);
         CheckSameStudy(path, there, info);
       }
     } catch (const InputError& error) {

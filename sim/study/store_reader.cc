@@ -139,7 +139,8 @@ StoreReader::StoreReader(const std::string& path) : impl_(std::make_unique<Impl>
     ThrowInput(720, "'" + path + "' is a directory", "name a file");
   impl_->database = Database(path, Database::Mode::kReadOnly);
   // Before anything is locked: SQLite's locks on a file go with any descriptor that is closed on it.
-  if (ReadMeta(impl_->database)["complete"] == "true") CheckSeal(path);
+  ReadMeta(impl_->database);  // another program may number its own versions where the seal is
+  CheckSeal(path);
   // One view of the file from here on, even while a sweep is writing to it.
   impl_->database.Execute("BEGIN");
   impl_->info = ReadStudyInfo(impl_->database);

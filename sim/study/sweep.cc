@@ -50,10 +50,7 @@ double Since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-struct Range {
-  std::size_t begin = 0;
-  std::size_t end = 0;
-};
+using Range = PointRange;
 
 // The points that are to do, as runs of ordinals.
 std::vector<Range> MissingRanges(std::size_t points, const Shard& shard, const Store* store) {
@@ -89,6 +86,11 @@ class WorkQueue {
     if (first.begin == first.end) ranges_.pop_front();
     left_ -= size;
     return taken;
+  }
+
+  std::size_t left() {
+    const std::lock_guard lock(mutex_);
+    return left_;
   }
 
   void GiveBack(Range range) {
@@ -161,30 +163,6 @@ class ResultQueue {
   std::exception_ptr error_;
 };
 
-PointRow EvaluatePoint(PointCursor* cursor, const PointEvaluator& evaluate, std::size_t ordinal) {
-  PointRow row;
-  row.ordinal = ordinal;
-  cursor->MoveTo(ordinal);
-  row.id = cursor->id();
-  try {
-    row.figures = evaluate(cursor->document());
-  } catch (const InputError& error) {
-    row.status = error.exit_code() == ExitCode::kInfeasible ? PointStatus::kInfeasible
-                                                            : PointStatus::kFailed;
-    row.diagnostic = error.what();
-  } catch (const std::bad_alloc&) {
-    throw;  // says nothing about the point
-  } catch (const std::exception& error) {
-    row.status = PointStatus::kFailed;
-    Diagnostic d;
-    d.code = 729;
-    d.message = std::string("an error of the program, not of the input: ") + error.what();
-    d.help = "please report it with this point's scenario";
-    row.diagnostic = FormatDiagnostic(d);
-  }
-  return row;
-}
-
 struct Shared {
   const JsonDocument& scenario;
   const Design& design;
@@ -244,6 +222,27 @@ void Work(Shared* shared) {
   shared->results.Leave(error);
 }
 
+// Has points evaluated by others, and what they leave by this thread.
+void WorkOutside(Shared* shared, const std::function<void(const SweepExchange&)>& outside) {
+  SweepExchange exchange;
+  exchange.left = [shared] { return shared->work.left(); };
+  exchange.take = [shared](std::size_t most) { return shared->work.Take(most); };
+  exchange.give_back = [shared](Range range) { shared->work.GiveBack(range); };
+  exchange.deliver = [shared](Range range, std::vector<PointRow> rows) {
+    assert(rows.size() == range.end - range.begin);
+    if (!rows.empty()) shared->results.Push({range, std::move(rows)});
+  };
+  exchange.stopped = [shared] { return shared->Stopped(); };
+  try {
+    outside(exchange);
+  } catch (...) {
+    shared->halt = true;
+    shared->results.Leave(std::current_exception());
+    return;
+  }
+  Work(shared);
+}
+
 // Brings chunks into the order of the ordinals.
 class Sequencer {
  public:
@@ -290,8 +289,9 @@ class Sequencer {
 // Threads that are joined on every way out.
 class Workers {
  public:
-  Workers(Shared* shared, std::size_t jobs) : shared_(shared) {
+  Workers(Shared* shared, std::size_t jobs, const SweepOptions& options) : shared_(shared) {
     for (std::size_t i = 0; i < jobs; ++i) threads_.emplace_back(Work, shared);
+    if (options.outside) threads_.emplace_back(WorkOutside, shared, options.outside);
   }
   ~Workers() {
     shared_->halt = true;
@@ -309,6 +309,30 @@ class Workers {
 };
 
 }  // namespace
+
+PointRow EvaluatePoint(PointCursor* cursor, const PointEvaluator& evaluate, std::size_t ordinal) {
+  PointRow row;
+  row.ordinal = ordinal;
+  cursor->MoveTo(ordinal);
+  row.id = cursor->id();
+  try {
+    row.figures = evaluate(cursor->document());
+  } catch (const InputError& error) {
+    row.status = error.exit_code() == ExitCode::kInfeasible ? PointStatus::kInfeasible
+                                                            : PointStatus::kFailed;
+    row.diagnostic = error.what();
+  } catch (const std::bad_alloc&) {
+    throw;  // says nothing about the point
+  } catch (const std::exception& error) {
+    row.status = PointStatus::kFailed;
+    Diagnostic d;
+    d.code = 729;
+    d.message = std::string("an error of the program, not of the input: ") + error.what();
+    d.help = "please report it with this point's scenario";
+    row.diagnostic = FormatDiagnostic(d);
+  }
+  return row;
+}
 
 ExitCode SweepSummary::exit_code() const {
   if (interrupted) return ExitCode::kInterrupted;
@@ -368,9 +392,15 @@ SweepSummary RunSweep(const JsonDocument& scenario, const Design& design,
     const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
     const std::size_t jobs =
         std::min(options.jobs > 0 ? static_cast<std::size_t>(options.jobs) : processors, to_do);
-    Shared shared{scenario,         design, evaluate, options.stop, false, WorkQueue(missing, jobs),
-                  ResultQueue(jobs)};
-    Workers workers(&shared, jobs);
+    const std::size_t crew = jobs + static_cast<std::size_t>(std::max(0, options.outside_jobs));
+    Shared shared{scenario,
+                  design,
+                  evaluate,
+                  options.stop,
+                  false,
+                  WorkQueue(missing, crew),
+                  ResultQueue(jobs + (options.outside ? 1 : 0))};
+    Workers workers(&shared, jobs, options);
     Sequencer sequencer(missing);
     const auto use = [&](const PointRow& row) {
       if (store != nullptr) {

@@ -37,6 +37,22 @@ struct SweepProgress {
   double eta_s = 0;            // at the mean speed of this run; 0 until a point is done
 };
 
+// Ordinals from `begin` up to `end`.
+struct PointRange {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+// How points are evaluated elsewhere: taken from a running sweep, and their rows brought back.
+struct SweepExchange {
+  std::function<std::size_t()> left;                 // points that nobody has taken
+  std::function<PointRange(std::size_t most)> take;  // the earliest; empty: none is left now
+  std::function<void(PointRange range)> give_back;   // taken, and not evaluated after all
+  // All rows of the range, in order. Waits while the store is behind.
+  std::function<void(PointRange range, std::vector<PointRow> rows)> deliver;
+  std::function<bool()> stopped;  // nothing that is brought now is waited for
+};
+
 struct SweepOptions {
   int jobs = 0;  // threads that evaluate; 0: one for each processor
   Shard shard;   // only these points; the same as the store's (assert)
@@ -44,6 +60,10 @@ struct SweepOptions {
       nullptr;  // looked at before each point; true ends the sweep early
   // Called by the thread that called RunSweep, at most five times a second, and once at the end.
   std::function<void(const SweepProgress&)> progress;
+  // Runs in a thread of its own beside those that evaluate, and returns when all that it has taken
+  // is delivered or given back, or the sweep is stopped. An exception ends the sweep.
+  std::function<void(const SweepExchange&)> outside;
+  int outside_jobs = 0;  // threads behind it: what is left is divided among them too
   // Only without a store: every point, in the order of the ordinals, on the calling thread.
   std::function<void(const PointRow&)> on_point;
 };
@@ -64,6 +84,9 @@ struct SweepSummary {
   // 130 if interrupted, 6 if a point failed, else 0: an infeasible point is an answer.
   ExitCode exit_code() const;
 };
+
+// One point: where the cursor moves to and what the evaluator makes of it.
+PointRow EvaluatePoint(PointCursor* cursor, const PointEvaluator& evaluate, std::size_t ordinal);
 
 // Evaluates every point of the design that `store` does not hold yet, and stores it; with no store
 // hands it to on_point. The store must be of this scenario and this design (assert). At the end of a

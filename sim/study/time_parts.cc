@@ -180,19 +180,21 @@ double SecondsOf(const TimeBreakdown& time, TimeCause cause) {
 }
 
 std::vector<bool> OwnOps(const Program& program, int rank_class) {
-  const auto mine_class = static_cast<std::uint32_t>(rank_class);
-  const OpGraph& graph = program.graph;
+  const auto mine = static_cast<std::uint32_t>(rank_class);
   std::vector<bool> own(program.info.size());
-  const auto kernel = [&](OpId op) {
-    return program.info[op].lane == Lane::kMain && program.info[op].rank_class == mine_class;
+  // Of two ops that follow each other: whether `other`'s being the class's makes `info` its own, too. A
+  // transfer goes to or comes from whatever is at its ends; a collective of a group that another class
+  // speaks for is known by its kernels.
+  const auto shares = [&](const OpInfo& info, const OpInfo& other) {
+    if (info.lane == Lane::kMain || other.rank_class != mine) return false;
+    return other.lane == Lane::kMain || info.kind == OpKind::kPipelineTransfer;
   };
   for (OpId op = 0; op < program.info.size(); ++op) {
     const OpInfo& info = program.info[op];
-    if (info.rank_class == mine_class) own[op] = true;
-    const bool mine = kernel(op);
-    for (const OpId before : graph.predecessors(op)) {
-      if (mine && program.info[before].lane != Lane::kMain) own[before] = true;
-      if (info.lane != Lane::kMain && kernel(before)) own[op] = true;
+    if (info.rank_class == mine) own[op] = true;
+    for (const OpId before : program.graph.predecessors(op)) {
+      if (shares(program.info[before], info)) own[before] = true;
+      if (shares(info, program.info[before])) own[op] = true;
     }
   }
   return own;

@@ -1,6 +1,7 @@
 """The command line from outside: exit codes, streams, error texts, identical bytes. Runs from the root of the source tree."""
 
 import json
+import math
 import os
 import pathlib
 import re
@@ -31,6 +32,14 @@ class Files(unittest.TestCase):
         path = self.folder / name
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         return str(path)
+
+    def check(self, code, exit_code, help_part, *words):
+        ran = aurum(*words)
+        self.assertEqual(ran.returncode, exit_code, ran.stderr)
+        self.assertIn(f"error[{code}]", ran.stderr)
+        self.assertIn(help_part, ran.stderr)
+        self.assertEqual(ran.stdout, "", "nothing but data on standard output")
+        return ran.stderr
 
     def scenario(self, **changes):
         data = json.loads(pathlib.Path(SCENARIO).read_text())
@@ -75,14 +84,6 @@ class Calibrate(Files):
 
 
 class Errors(Files):
-    def check(self, code, exit_code, help_part, *words):
-        ran = aurum(*words)
-        self.assertEqual(ran.returncode, exit_code, ran.stderr)
-        self.assertIn(f"error[{code}]", ran.stderr)
-        self.assertIn(help_part, ran.stderr)
-        self.assertEqual(ran.stdout, "", "nothing but data on standard output")
-        return ran.stderr
-
     def test_unknown_key_with_suggestion(self):
         data = json.loads(pathlib.Path(SCENARIO).read_text())
         data["plan"]["micro_batchsize"] = 2
@@ -499,6 +500,60 @@ class Sweeps(Files):
         self.assertEqual(subprocess.run(words, timeout=300).returncode, 0)
         count, distinct = sqlite3.connect(out).execute("SELECT COUNT(*), COUNT(DISTINCT id) FROM points").fetchone()
         self.assertEqual((count, distinct), (16000, 16000))
+
+    DRAWN = ("scenarios/golden-sweep.json", "--design", "lhs", "--points", "12", "--seed", "4", "--cross", "model",
+             "--vary", "model=llava-1.6-7b,qwen-vl", "--vary", "cluster=8xa100-hgx", "--vary", "what_if.flops_gflop_per_token=5:150:log",
+             "--vary", "what_if.comm_bw_gb_per_s=10:400:log", "--vary", "what_if.align_ratio=0.2:1")
+
+    def test_drawn_points_are_stored_reported_and_fitted(self):
+        database = str(self.folder / "drawn.db")
+        ran = aurum("sweep", *self.DRAWN, "-o", database)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertIn("24 of 24 points", ran.stderr)
+        again = aurum("sweep", *self.DRAWN, "-o", database)
+        self.assertIn("24 were there already", again.stderr)
+        self.check("E0723", 3, "/sweep/design/seed is 4 there and 5 here", "sweep",
+                   *["5" if word == "4" else word for word in self.DRAWN], "-o", database)
+        values = [row[0] for row in sqlite3.connect(database).execute(
+            'SELECT "what_if.comm_bw_gb_per_s" FROM points WHERE model = \'qwen-vl\' ORDER BY 1')]
+        self.assertEqual(len(values), 12)
+        strata = [int(12 * math.log(value / 10) / math.log(40)) for value in values]
+        self.assertEqual(strata, list(range(12)))
+        page = aurum("report", database, "--json")
+        self.assertEqual(page.returncode, 0, page.stderr)
+        island = json.loads(page.stdout)
+        self.assertIn(["Design", "12 points of a Latin hypercube (seed 4) × 2 values of model"], island["facts"])
+        self.assertEqual(island["plans"]["considered"], 24)
+        self.assertNotIn("sweep", island)  # no map of points that are no grid
+        fit = aurum("formula", SCENARIO, "--fit", database, "--json")
+        self.assertEqual(fit.returncode, 0, fit.stderr)
+
+    def test_points_go_out_and_come_back(self):
+        points = str(self.folder / "points.csv")
+        ran = aurum("sweep", *self.DRAWN, "--dry-run", "--format", "csv", "-o", points)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertIn("has 24 points over 5 axes", ran.stderr)
+        drawn = [json.loads(line) for line in aurum("sweep", *self.DRAWN, "--format", "jsonl").stdout.splitlines()]
+        listed = [json.loads(line) for line in aurum("sweep", "scenarios/golden-sweep.json", "--points", points, "--format", "jsonl").stdout.splitlines()]
+        self.assertEqual(len(listed), 24)
+        self.assertEqual(drawn, listed)  # ids, values and figures
+        pathlib.Path(points).write_text(pathlib.Path(points).read_text() + pathlib.Path(points).read_text().splitlines()[1] + "\n")
+        twice = aurum("sweep", "scenarios/golden-sweep.json", "--points", points, "--dry-run")
+        self.assertIn("has 24 points", twice.stderr)
+        self.assertIn("1 were there twice", twice.stderr)
+
+    def test_axes_that_walk_together(self):
+        ran = aurum("sweep", SCENARIO, "--vary", "plan.micro_batch_size=1,2,4", "--vary", "workload.images.0.count=1,1,2",
+                    "--vary", "cluster=8xa100-hgx,8xh100-hgx", "--zip", "plan.micro_batch_size,workload.images.0.count", "--format", "jsonl")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        points = [json.loads(line)["axes"] for line in ran.stdout.splitlines()]
+        self.assertEqual([(p["plan.micro_batch_size"], p["workload.images.0.count"], p["cluster"]) for p in points],
+                         [(m, n, c) for m, n in ((1, 1), (2, 1), (4, 2)) for c in ("8xa100-hgx", "8xh100-hgx")])
+        self.check("E0712", 2, "walk together", "sweep", SCENARIO, "--dry-run", "--design", "zip",
+                   "--vary", "plan.micro_batch_size=1,2", "--vary", "cluster=8xa100-hgx")
+        self.check("E0710", 2, "--points 1000", "sweep", SCENARIO, "--dry-run", "--design", "lhs", "--vary", "what_if.align_ratio=0:1")
+        self.check("E0713", 2, "6 combinations", "sweep", SCENARIO, "--dry-run", "--design", "random", "--points", "7",
+                   "--vary", "plan.micro_batch_size=1,2,4", "--vary", "cluster=8xa100-hgx,8xh100-hgx")
 
     def test_what_is_no_study(self):
         foreign = self.write("foreign.db", "not a database at all, but long enough to look like one" * 40)

@@ -3,10 +3,11 @@
   torture_test.py AURUM
 
 What must hold: nothing that was stored is lost, nothing is half, nothing of another's is overwritten, every refusal says what is wrong,
-and the database in the end has the bytes of one that nothing disturbed. Runs from the root of the source tree; under a minute.
+and the database in the end has the bytes of one that nothing disturbed. Runs from the root of the source tree; under a minute, or longer
+with AURUM_TORTURE_SECONDS for a busy machine.
 """
 
-import json
+import contextlib
 import os
 import pathlib
 import random
@@ -23,7 +24,8 @@ import unittest
 AURUM = sys.argv.pop(1)
 SCENARIO = "scenarios/golden-sweep.json"
 KILLS = 100
-SECONDS = 45  # for the kills; a machine that is too slow for all of them says so
+# For the kills; a machine that is too slow for all of them within that says how many there were.
+SECONDS = float(os.environ.get("AURUM_TORTURE_SECONDS", "40"))
 
 
 def words(output, points, *more):
@@ -44,7 +46,7 @@ def stored(path):
         return 0
     for _ in range(50):
         try:
-            with sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5) as database:
+            with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5)) as database:
                 return database.execute("SELECT COUNT(*) FROM points").fetchone()[0]
         except sqlite3.OperationalError as error:
             if "no such table" in str(error):
@@ -54,7 +56,7 @@ def stored(path):
 
 
 def whole(path):
-    with sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5) as database:
+    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5)) as database:
         problem = database.execute("PRAGMA integrity_check").fetchone()[0]
         count, ids = database.execute("SELECT COUNT(*), COUNT(DISTINCT id) FROM points").fetchone()
     return problem == "ok" and count == ids
@@ -239,8 +241,7 @@ class Torture(unittest.TestCase):
             data = bytearray(expected)
             data[max(16, page * 4096):(page + 1) * 4096] = bytes((page + 1) * 4096 - max(16, page * 4096))
             damaged(data, "E0721", "damaged")
-        # Bytes flipped anywhere: refused, or (where the flip hits a stored figure or an unused byte) taken as it is, but never a crash,
-        # and never half a file.
+        # Bits flipped anywhere: in the header, in pages, in stored figures, in bytes that nothing uses. The seal misses one in 2^32.
         verdicts = {}
         for _ in range(60):
             data = bytearray(expected)
@@ -248,8 +249,8 @@ class Torture(unittest.TestCase):
                 data[random.randrange(size)] ^= 1 << random.randrange(8)
             path.write_bytes(bytes(data))
             ran = run(words(path, 40))
-            self.assertIn(ran.returncode, (3, 6), ran.stderr)
-            code = ran.stderr[ran.stderr.find("error[") + 6:][:5] if ran.returncode == 3 else "taken"
+            self.assertEqual(ran.returncode, 3, ran.stderr)
+            code = ran.stderr[ran.stderr.find("error[") + 6:][:5]
             verdicts[code] = verdicts.get(code, 0) + 1
             self.assertEqual(path.read_bytes(), bytes(data), "never overwritten")
         print("bytes flipped:", verdicts, file=sys.stderr)
@@ -257,8 +258,9 @@ class Torture(unittest.TestCase):
 
     def test_the_database_of_someone_else(self):
         path = self.folder / "run.db"
-        with sqlite3.connect(path) as database:
+        with contextlib.closing(sqlite3.connect(path)) as database:
             database.execute("CREATE TABLE people(name TEXT)")
+            database.commit()
         self.refused(path, "E0722", "of something else")
         path.unlink()
         run(words(path, 80))

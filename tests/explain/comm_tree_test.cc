@@ -13,7 +13,7 @@ CommTree TreeOf(const Evaluation& e) {
 }
 
 TEST_CASE("what is waited for is the breakdown's, and every item is told") {
-  for (const char* name :
+  for (const std::string name :
        {"qwen2.5-vl-72b-64xh100", "gpt-3-175b-64xa100", "clip-vit-l-14-4x4090", "loop-fsdp",
         "loop-ep", "fuyu-8b-finetune-8xh100", "qwen2.5-vl-72b-64xh100-sick"}) {
     CAPTURE(name);

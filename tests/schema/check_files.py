@@ -1,6 +1,6 @@
 """Every shipped file is what its schema in docs/schema says, and so are the files named on the command line.
 
-  check_files.py [KIND=FILE...]      KIND: scenario, model, cluster, profile, stack, traffic, result, published, run
+  check_files.py [KIND=FILE...]      KIND: scenario, model, cluster, profile, stack, traffic, result, published, run, explain
 
 Run from the root of the source tree. Every shipped kind must have at least one file once its folder exists: an empty
 catalogue would pass any check.
@@ -15,6 +15,7 @@ from jsonschema.exceptions import best_match
 
 SHIPPED = {
     "scenario": "scenarios/*.json scenarios/articles/*.json scenarios/compare/*.json",
+    "scenario": "scenarios/*.json scenarios/articles/*.json scenarios/questions/*.json",
     "claims": "scenarios/articles/claims/*.json",
     "model": "models/catalogue/*.json",
     "cluster": "topologies/catalogue/**/*.json scenarios/compare/clusters/*.json",

@@ -81,7 +81,7 @@ TEST_CASE("work and bytes are all there") {
     shares += share.flops * static_cast<double>(e.program.micro_batches);
   CHECK(flops == doctest::Approx(shares).epsilon(1e-9));
   CHECK(slowed == doctest::Approx(e.Time().slowed_s).epsilon(1e-9));
-  // Of an inner stage: every micro-batch comes and goes in both directions, through each of its chunks.
+  // Every micro-batch goes on to the next stage, and its gradients come back.
   CHECK(transfers >= 2 * e.program.micro_batches);
 }
 
