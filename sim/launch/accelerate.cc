@@ -39,6 +39,10 @@ void CheckDegrees(const Scenario& s, Engine engine, Gaps* gaps) {
     gaps->RefusePlan(key + ".ep = " + std::to_string(plan.ep), "it has no expert parallelism",
                      key + ".ep = 1, or --framework megatron or torchtitan");
   }
+  if (plan.ep == 1 && plan.expert_tp != plan.tp) {
+    gaps->RefusePlan(key + ".expert_tp = " + std::to_string(plan.expert_tp),
+                     "experts are split like all other layers", "remove " + key + ".expert_tp");
+  }
   if (plan.tp > 1 && plan.sequence_parallel) {
     gaps->RefusePlan(key + ".sequence_parallel = true",
                      "the tensor-parallel plans of transformers leave norms and residuals whole",
@@ -67,6 +71,10 @@ void CheckDegrees(const Scenario& s, Engine engine, Gaps* gaps) {
     if (plan.tp > 1 && plan.modules[i].tp != 1)
       gaps->Program("a tensor-parallel plan of " + s.model->modules[i].name);
   }
+  if (plan.cp > 1 && !plan.overlap.context_parallel)
+    gaps->Decides("plan.overlap.context_parallel (the ring overlaps)");
+  if (engine == Engine::kFsdp && plan.offload.Any() && !plan.overlap.offload)
+    gaps->Decides("plan.overlap.offload (transfers to the host overlap)");
   if (plan.in_network_reduction) gaps->Decides("plan.collectives.in_network_reduction");
 }
 
@@ -83,7 +91,8 @@ std::string FsdpSection(const Scenario& s, Gaps* gaps) {
                      "plan.offload.activations = 0");
   }
   if (plan.bucket_bytes > 0) gaps->Decides("plan.bucket_mb (FSDP reduces layer by layer)");
-  gaps->Decides("plan.prefetch (FSDP2 gathers one layer ahead)");
+  gaps->Decides("plan.prefetch = " + std::to_string(plan.prefetch) +
+                " (FSDP2 gathers one layer ahead)");
   if (!plan.overlap.gradient_reduce || !plan.overlap.parameter_gather)
     gaps->Decides("plan.overlap (FSDP hides what it can)");
   return "fsdp_config:\n  fsdp_version: 2\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"

@@ -29,6 +29,10 @@ void CheckDegrees(const Scenario& s, Gaps* gaps) {
                      "its expert parallelism is a layer of the training program",
                      key + ".ep = 1, or --framework megatron or torchtitan");
   }
+  if (plan.ep == 1 && plan.expert_tp != plan.tp) {
+    gaps->RefusePlan(key + ".expert_tp = " + std::to_string(plan.expert_tp),
+                     "experts are split like all other layers", "remove " + key + ".expert_tp");
+  }
   if (plan.tp > 1 && plan.sequence_parallel) {
     gaps->RefusePlan(key + ".sequence_parallel = true",
                      "AutoTP leaves norms and residuals whole on every rank",

@@ -111,7 +111,8 @@ void DataParallelism(const Scenario& s, Gaps* gaps, Arguments* a) {
                        "Megatron FSDP gives parameters back after forward",
                        "plan.sharding = zero2, which keeps them");
     }
-    gaps->Decides("plan.prefetch (--suggested-communication-unit-size)");
+    gaps->Decides("plan.prefetch = " + std::to_string(plan.prefetch) +
+                  " (--suggested-communication-unit-size)");
   }
   if (plan.reduce_every_micro_batch && !FullySharded(plan)) {
     gaps->RefusePlan("plan.reduce_every_micro_batch = true",
@@ -252,6 +253,8 @@ void Numbers(const Scenario& s, Gaps* gaps, Arguments* a) {
   if (loss == "fused" || loss == "native_fused") {
     a->Flag("--cross-entropy-loss-fusion");
     a->Set("--cross-entropy-fusion-impl", std::string(loss == "fused" ? "te" : "native"));
+  } else if (loss != "plain" && plan.loss.empty()) {
+    gaps->Decides("the loss kernel (plain)");  // of another framework's stack
   } else if (loss != "plain") {
     gaps->RefusePlan("plan.loss = " + loss, "its losses are plain, fused and native_fused",
                      "plan.loss = fused");

@@ -248,6 +248,12 @@ void CheckRest(const Scenario& s, Gaps* gaps) {
     gaps->Decides("plan.prefetch (one layer is gathered ahead)");
   if (!plan.overlap.gradient_reduce || !plan.overlap.parameter_gather)
     gaps->Decides("plan.overlap (FSDP hides what it can)");
+  if (plan.pp > 1 && !plan.overlap.pipeline)
+    gaps->Decides("plan.overlap.pipeline (transfers between stages overlap)");
+  if (plan.cp > 1 && !plan.overlap.context_parallel)
+    gaps->Decides("plan.overlap.context_parallel (the ring overlaps)");
+  if (plan.offload.Any() && !plan.overlap.offload)
+    gaps->Decides("plan.overlap.offload (transfers to the host overlap)");
   if (plan.attention != AttentionKernel::kStack)
     gaps->Decides("plan.attention (scaled_dot_product_attention chooses)");
   if (!plan.loss.empty()) gaps->Decides("plan.loss (cross-entropy, compiled)");
