@@ -79,7 +79,7 @@ void GoldenStored(benchmark::State& state) {
     std::remove(file.c_str());
     InputCache cache(".");
     Evaluators evaluators(&cache, Level::kAnalytic);
-    Study study{scenario, axes, "bench", "analytic"};
+    Study study{scenario, axes, "bench", "analytic", {}};
     Store store = Store::Open(file, study);
     SweepOptions options;
     options.jobs = 1;
