@@ -1,4 +1,5 @@
 #include "sim/core/units.h"
+#include "sim/study/document_head.h"
 #include "sim/explain/explain.h"
 
 namespace aurum {
@@ -196,18 +197,8 @@ Json ExplainJson(const Evaluation& e, const Explanation& x, const ExplainOptions
   out.Set("tool_version", options.tool_version);
   out.Set("name", e.scenario.name);
   if (!e.scenario.question.empty()) out.Set("question", e.scenario.question);
-  Json inputs = Json::Array();
-  for (const Scenario::Input& input : e.scenario.inputs) {
-    Json entry = Json::Object();
-    entry.Set("role", input.role);
-    entry.Set("name", input.name);
-    entry.Set("hash", input.hash);
-    inputs.Append(std::move(entry));
-  }
-  out.Set("inputs", std::move(inputs));
-  Json warnings = Json::Array();
-  for (const Diagnostic& warning : e.scenario.warnings) warnings.Append(DiagnosticJson(warning));
-  out.Set("warnings", std::move(warnings));
+  out.Set("inputs", InputsJson(e.scenario.inputs));
+  out.Set("warnings", WarningsJson(e.scenario.warnings));
   out.Set("level", std::string(LevelName(e.outcome.level)));
   out.Set("step_time_s", e.StepSeconds());
   out.Set("provenance", ProvenanceName(e.program.provenance));

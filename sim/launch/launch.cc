@@ -6,6 +6,7 @@
 
 #include "sim/launch/parts.h"
 #include "sim/plan/split.h"
+#include "sim/study/document_head.h"
 #include "sim/study/evaluate.h"
 
 namespace aurum {
@@ -318,18 +319,8 @@ Json LaunchJson(const LaunchText& launch, const Scenario& s, const std::string& 
   out.Set("schema", "aurum.launch/1");
   out.Set("tool_version", tool_version);
   out.Set("name", s.name);
-  Json inputs = Json::Array();
-  for (const Scenario::Input& input : s.inputs) {
-    Json entry = Json::Object();
-    entry.Set("role", input.role);
-    entry.Set("name", input.name);
-    entry.Set("hash", input.hash);
-    inputs.Append(std::move(entry));
-  }
-  out.Set("inputs", std::move(inputs));
-  Json warnings = Json::Array();
-  for (const Diagnostic& warning : launch.warnings) warnings.Append(DiagnosticJson(warning));
-  out.Set("warnings", std::move(warnings));
+  out.Set("inputs", InputsJson(s.inputs));
+  out.Set("warnings", WarningsJson(launch.warnings));
   out.Set("framework", FrameworkName(launch.framework));
   out.Set("version", FrameworkVersion(launch.framework));
   out.Set("gpus", s.cluster->GpuCount());

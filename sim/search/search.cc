@@ -216,6 +216,8 @@ class Searcher {
 
   SearchReport Run() {
     Scenario told = ReadScenario(base_, cache_);
+    report_.inputs = told.inputs;
+    report_.warnings = told.warnings;
     report_.uneven = told.steps != nullptr;
     told = Plain(std::move(told));
     CheckObjective(told);

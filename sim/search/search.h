@@ -82,6 +82,8 @@ struct SearchCounts {
 struct SearchReport {
   PlanSpace space;
   SearchOptions options;
+  std::vector<Scenario::Input> inputs;  // of the scenario as it is
+  std::vector<Diagnostic> warnings;
   SearchCounts counts;
   std::vector<FoundPlan> best;   // at most `top`, by score
   std::vector<FoundPlan> front;  // of all that were valued, by step time

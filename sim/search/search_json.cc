@@ -1,5 +1,6 @@
 #include "sim/core/units.h"
 #include "sim/search/search.h"
+#include "sim/study/document_head.h"
 
 namespace aurum {
 namespace {
@@ -48,6 +49,8 @@ Json SearchJson(const SearchReport& report, const std::string& tool_version) {
   Json out = Json::Object();
   out.Set("schema", "aurum.search/1");
   out.Set("tool_version", tool_version);
+  out.Set("inputs", InputsJson(report.inputs));
+  out.Set("warnings", WarningsJson(report.warnings));
   out.Set("objective", ObjectiveName(report.options.objective));
   Json space = Json::Object();
   space.Set("name", report.space.name);

@@ -11,6 +11,7 @@
 #include "sim/study/budget.h"
 #include "sim/study/cost.h"
 #include "sim/study/data_report.h"
+#include "sim/study/document_head.h"
 #include "sim/study/run_id.h"
 #include "sim/workload/adapter_routing.h"
 
@@ -27,18 +28,8 @@ Json Header(const std::string& schema, const Evaluation& e, const std::string& t
   out.Set("run_id", RunId(e, tool_version));
   out.Set("name", e.scenario.name);
   if (!e.scenario.question.empty()) out.Set("question", e.scenario.question);
-  Json inputs = Json::Array();
-  for (const Scenario::Input& input : e.scenario.inputs) {
-    Json entry = Json::Object();
-    entry.Set("role", input.role);
-    entry.Set("name", input.name);
-    entry.Set("hash", input.hash);
-    inputs.Append(std::move(entry));
-  }
-  out.Set("inputs", std::move(inputs));
-  Json warnings = Json::Array();
-  for (const Diagnostic& warning : e.scenario.warnings) warnings.Append(DiagnosticJson(warning));
-  out.Set("warnings", std::move(warnings));
+  out.Set("inputs", InputsJson(e.scenario.inputs));
+  out.Set("warnings", WarningsJson(e.scenario.warnings));
   return out;
 }
 
