@@ -88,6 +88,11 @@ Dimension ReadDimension(ObjectReader* reader) {
   Dimension dimension;
   const std::string name = reader->String("name", "");
   if (reader->Has("choices")) {
+    for (const char* key : {"path", "values"}) {
+      if (reader->Has(key))
+        reader->Fail(109, key, "a dimension has either 'choices' or 'path' and 'values'",
+                     "remove one of the two");
+    }
     const Json& choices = reader->Value("choices");
     if (!choices.IsArray() || choices.items().empty())
       reader->Fail(102, "choices", "a dimension without choices", "[{\"plan.backbone.tp\": 8}, …]");

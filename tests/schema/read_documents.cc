@@ -14,6 +14,7 @@
 #include "sim/monitor/series.h"
 #include "sim/plan/scenario.h"
 #include "sim/plan/scenario_file.h"
+#include "sim/search/space.h"
 #include "sim/study/design.h"
 #include "sim/study/phases.h"
 #include "sim/study/published/sources.h"
@@ -25,8 +26,9 @@ int main() {
   const std::map<std::string, std::function<void(const aurum::JsonDocument&)>> readers = {
       {"scenario",
        [&](const aurum::JsonDocument& document) {
-         aurum::ReadScenario(document, &cache);
+         const aurum::Scenario scenario = aurum::ReadScenario(document, &cache);
          aurum::ReadDesign(document);
+         if (document.root.Find("search") != nullptr) aurum::ReadSpace(document, scenario);
          if (aurum::HasPhases(document)) aurum::CheckPhases(document);
        }},
       {"claims",
