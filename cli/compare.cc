@@ -448,6 +448,10 @@ ExitCode CompareDatabases(const Options& options, const CompareCommandLine& line
       TellFailure(options, fmt::format("{} at {} of {} points", judged.worst.condition.text,
                                        judged.failed, judged.points));
   }
+  if (!c.judged.empty() && c.lost + c.only_a > 0) {
+    TellFailure(options, fmt::format("{} points of A have no result in B", c.lost + c.only_a));
+    return ExitCode::kOutsideTolerance;
+  }
   return c.Failed() ? ExitCode::kOutsideTolerance : ExitCode::kOk;
 }
 

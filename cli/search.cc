@@ -41,17 +41,62 @@ std::string Count(std::uint64_t n) {
   return digits;
 }
 
-void AddRow(Table* table, const std::string& name, const FoundPlan& plan) {
-  table->Row({name, plan.plan, plan.recipe, ShowSeconds(plan.step_s), ShowNumber(plan.samples_per_s),
-              fmt::format("{:.1f} %", 100 * plan.mfu), ShowSeconds(plan.time.exposed_comm_s),
-              ShowSeconds(plan.time.bubble_s), ShowBytes(plan.peak_bytes), FitName(plan.verdict),
-              LimitName(plan.limit)});
-}
-
-Table PlanTable() {
-  return Table({"", "plan", "recipe", "step", "samples/s", "MFU", "exposed", "bubble", "memory", "",
-                "limited by"},
-               "<<<>>>>>><<");
+// The plans as a table. Columns that say the same of all of them, as GPUs do on one cluster, are there
+// only where they tell plans apart or are what plans are ranked by.
+Table PlanTable(const SearchReport& report, const std::vector<FoundPlan>& plans, bool numbered) {
+  std::vector<std::size_t> beside;  // dimensions that a plan's words do not tell
+  for (std::size_t d = 0; d < report.space.dimensions.size(); ++d) {
+    const std::string& path = report.space.dimensions[d].choices.front().set.front().first;
+    if (path.rfind("plan", 0) != 0 && path.rfind("/plan", 0) != 0) beside.push_back(d);
+  }
+  const Objective objective = report.options.objective;
+  const bool money = !plans.empty() && plans.front().cost.money_known;
+  const bool gpus = std::any_of(plans.begin(), plans.end(), [&](const FoundPlan& plan) {
+    return plan.gpus != plans.front().gpus;
+  });
+  const bool hours = gpus || (objective == Objective::kCost && !money);
+  const bool energy = objective == Objective::kEnergy;
+  std::vector<std::string> header = {"", "plan", "recipe"};
+  std::string align = "<<<";
+  for (const std::size_t d : beside) {
+    header.push_back(report.space.dimensions[d].name);
+    align += '<';
+  }
+  for (const char* name : {"step", "samples/s", "MFU", "exposed", "bubble", "memory"}) {
+    header.emplace_back(name);
+    align += '>';
+  }
+  header.emplace_back("");
+  align += '<';
+  const auto column = [&](bool there, const char* name) {
+    if (!there) return;
+    header.emplace_back(name);
+    align += '>';
+  };
+  column(gpus, "GPUs");
+  column(hours, "GPU-h/step");
+  column(money, "money/step");
+  column(energy, "kWh/step");
+  header.emplace_back("limited by");
+  align += '<';
+  Table table(header, align);
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const FoundPlan& plan = plans[i];
+    std::vector<std::string> row = {numbered ? std::to_string(i + 1) : "", plan.plan, plan.recipe};
+    for (const std::size_t d : beside) row.push_back(plan.labels[d]);
+    for (const std::string& cell :
+         {ShowSeconds(plan.step_s), ShowNumber(plan.samples_per_s),
+          fmt::format("{:.1f} %", 100 * plan.mfu), ShowSeconds(plan.time.exposed_comm_s),
+          ShowSeconds(plan.time.bubble_s), ShowBytes(plan.peak_bytes), FitName(plan.verdict)})
+      row.push_back(cell);
+    if (gpus) row.push_back(std::to_string(plan.gpus));
+    if (hours) row.push_back(fmt::format("{:.4g}", plan.cost.gpu_hours));
+    if (money) row.push_back(fmt::format("{:.4g}", plan.cost.money));
+    if (energy) row.push_back(fmt::format("{:.4g}", plan.cost.energy_kwh));
+    row.push_back(LimitName(plan.limit));
+    table.Row(row);
+  }
+  return table;
 }
 
 std::string Accounted(const SearchReport& report) {
@@ -102,8 +147,9 @@ std::string Sentence(const SearchReport& report) {
   if (report.told && report.told_fits) {
     const double gain = report.told->score / best.score - 1;
     text += gain > 0.0005
-                ? fmt::format("the best is {:.1f} % better than the scenario's own plan ({}, {})\n",
-                              100 * gain, report.told->plan, ShowSeconds(report.told->step_s))
+                ? fmt::format("by {} the best is {:.1f} % better than the scenario's own plan ({}, {})\n",
+                              ObjectiveName(report.options.objective), 100 * gain,
+                              report.told->plan, ShowSeconds(report.told->step_s))
                 : std::string("no plan of this space is better than the scenario's own\n");
   } else if (report.told) {
     text += fmt::format("the scenario's own plan ({}) {}\n", report.told->plan,
@@ -208,6 +254,8 @@ ExitCode SearchCommand(const Options& options, const std::string& file,
   const double wall =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (terminal) std::fputs("\n", stderr);
+  if (search.objective == Objective::kCost && !scenario.prices)
+    Narrate(options, "the scenario has no prices: cost is counted in GPU-hours");
   Narrate(options, fmt::format("{} executions in {:.1f} s: {} bounds, {} steps simulated",
                                Count(report.counts.total), wall, Count(report.bounds),
                                Count(report.simulations)));
@@ -215,16 +263,16 @@ ExitCode SearchCommand(const Options& options, const std::string& file,
     const Json json = WithRunId(SearchJson(report, kToolVersion));
     WriteOutput(options, json.Dump(options.format == Format::kJson ? 2 : -1) + "\n");
   } else {
-    Table best = PlanTable();
-    for (std::size_t i = 0; i < report.best.size(); ++i)
-      AddRow(&best, std::to_string(i + 1), report.best[i]);
-    std::string out = best.As(options.format);
+    std::string out;
+    if (!report.best.empty() || options.format == Format::kCsv)
+      out = PlanTable(report, report.best, true).As(options.format);
     if (options.format != Format::kCsv) {
-      Table front = PlanTable();
-      for (const FoundPlan& plan : report.front) AddRow(&front, "", plan);
-      out += fmt::format("\n{} of time, memory, GPUs, cost and energy\n",
-                         command.pareto ? "the Pareto front" : "of the plans that were simulated, the Pareto front");
-      out += front.As(options.format);
+      if (!report.front.empty()) {
+        out += fmt::format("\n{} of time, memory, GPUs, cost and energy\n",
+                           command.pareto ? "the Pareto front"
+                                          : "of the plans that were simulated, the Pareto front");
+        out += PlanTable(report, report.front, false).As(options.format);
+      }
       out += "\n" + Accounted(report) + "\n" + Rejections(report, options.verbose) + "\n" +
              Sentence(report);
     }

@@ -189,6 +189,7 @@ struct Job {
   InputCache cache;
   std::string level;
   Evaluators evaluators;                   // one a thread
+  std::atomic<std::size_t> at_risk = 0;    // of which nobody can tell
   std::atomic<std::size_t> too_large = 0;  // points that have an answer but do not fit the device
   PointEvaluator evaluate;
 
@@ -221,6 +222,7 @@ struct Job {
     for (const Figure& figure : figures) {
       const auto* number = std::get_if<double>(&figure.value);
       if (figure.name == "fits" && number != nullptr && *number == 0) ++too_large;
+      if (figure.name == "at_risk" && number != nullptr && *number > 0) ++at_risk;
     }
   }
 };
@@ -342,6 +344,8 @@ ExitCode Sweep(const Options& options, const std::string& file, const DesignOpti
                         Duration(summary.elapsed_s), rate);
   if (job.too_large > 0)
     said += fmt::format("; {} of them do not fit in memory", job.too_large.load());
+  if (job.at_risk > 0)
+    said += fmt::format("; {} are at risk of not fitting", job.at_risk.load());
   if (summary.stored_before > 0)
     said += fmt::format("; {} were there already", summary.stored_before);
   if (!options.output.empty()) said += ", in " + options.output;

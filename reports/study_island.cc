@@ -5,6 +5,8 @@
 #include "reports/island.h"
 #include "reports/sweep_island.h"
 #include "sim/core/hash.h"
+#include "sim/core/units.h"
+#include "sim/memory/memory.h"
 
 namespace aurum {
 namespace {
@@ -48,23 +50,27 @@ Json PlansJson(const StudyInfo& info, const std::vector<StudyPoint>& points, std
     if (p.ok) good.push_back(&p);
   }
   const auto number = [](const StudyPoint& p, const char* name) { return p.numbers.at(name); };
-  const auto fits = [&](const StudyPoint& p) {
-    return number(p, "peak_gib") <= number(p, "device_gib");
+  const auto usable_gib = [&](const StudyPoint& p) {
+    return UsableBytes(number(p, "device_gib") * kGiB) / kGiB;
+  };
+  const auto verdict = [&](const StudyPoint& p) {
+    const double share = number(p, "peak_gib") / usable_gib(p);
+    return share > kFailsAbove ? Fit::kDoesNotFit : share >= kFitsBelow ? Fit::kAtRisk : Fit::kFits;
   };
   std::stable_sort(good.begin(), good.end(), [&](const StudyPoint* a, const StudyPoint* b) {
-    if (fits(*a) != fits(*b)) return fits(*a);
+    if (verdict(*a) != verdict(*b)) return verdict(*a) < verdict(*b);
     return number(*a, "tokens_per_s_per_gpu") > number(*b, "tokens_per_s_per_gpu");
   });
   Json rows = Json::Array();
   Json rejected = Json::Array();
   for (const StudyPoint* p : good) {
-    if (!fits(*p)) {
+    if (verdict(*p) == Fit::kDoesNotFit) {
       Json row = Json::Object();
       row.Set("name", PointName(info, p->ordinal));
       row.Set("peak_gib", number(*p, "peak_gib"));
       row.Set("code", "E0401");
       row.Set("reason", fmt::format("needs {:.1f} of {:.1f} GiB", number(*p, "peak_gib"),
-                                    number(*p, "device_gib")));
+                                    usable_gib(*p)));
       rejected.Append(std::move(row));
       continue;
     }
@@ -87,7 +93,8 @@ Json PlansJson(const StudyInfo& info, const std::vector<StudyPoint>& points, std
       time.Set("straggler_wait_s", wait->second);
     row.Set("time", std::move(time));
     row.Set("peak_gib", number(*p, "peak_gib"));
-    row.Set("cause", "limited by " + p->limit);
+    row.Set("cause", "limited by " + p->limit +
+                         (verdict(*p) == Fit::kAtRisk ? "; at risk of not fitting" : ""));
     row.Set("provenance", p->provenance);
     rows.Append(std::move(row));
   }
@@ -95,9 +102,10 @@ Json PlansJson(const StudyInfo& info, const std::vector<StudyPoint>& points, std
   if (!rows.items().empty()) {
     const Json& best = rows.items().front();
     plans.Set("chosen", best.Find("id")->AsString());
+    const bool risky = verdict(*good.front()) == Fit::kAtRisk;
     *answer =
-        fmt::format("The fastest point that fits is {}: {:.3g} s a step, {:.0f} tokens/s per GPU.",
-                    best.Find("name")->AsString(), best.Find("step_time_s")->AsNumber(),
+        fmt::format("The fastest point that {} is {}: {:.3g} s a step, {:.0f} tokens/s per GPU.",
+                    risky ? "may fit (none is sure to)" : "fits", best.Find("name")->AsString(), best.Find("step_time_s")->AsNumber(),
                     best.Find("tokens_per_s_per_gpu")->AsNumber());
   } else {
     plans.Set("chosen", "");

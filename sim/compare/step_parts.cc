@@ -166,7 +166,8 @@ StepParts PartsOf(const Evaluation& e) {
     if (!waits) continue;
     CommunicationPart& sum = communication[category];
     sum.category = category;
-    sum.exposed += part.exposed;
+    // What two other stages exchange is waited for, and nothing of this GPU's.
+    sum.exposed += part.own ? part.exposed : Time{};
     sum.busy += part.busy;
     sum.bytes += part.own ? part.bytes : 0;
     sum.operations += part.own ? static_cast<std::size_t>(part.ops) : 0;

@@ -451,12 +451,11 @@ class Searcher {
   }
 
   bool Hopeless(const Entry& entry) const {
-    if (report_.options.pareto) {
-      return std::any_of(valued_.begin(), valued_.end(), [&](const auto& plan) {
-        return Dominates(plan.first, entry.criteria);
-      });
-    }
-    return scores_.size() >= Wanted() && entry.bound >= *WorstWanted();
+    if (scores_.size() < Wanted() || entry.bound < *WorstWanted()) return false;
+    if (!report_.options.pareto) return true;
+    return std::any_of(valued_.begin(), valued_.end(), [&](const auto& plan) {
+      return Dominates(plan.first, entry.criteria);
+    });
   }
   std::multiset<double>::const_iterator WorstWanted() const {
     return std::next(scores_.begin(), static_cast<std::ptrdiff_t>(Wanted()) - 1);
@@ -655,6 +654,9 @@ class Searcher {
     });
     auto before = std::move(valued_);
     valued_.clear();
+    scores_.clear();
+    different_.clear();
+    report_.at_risk.reset();  // by the mean sample: nothing that could be told
     for (std::size_t i = 0; i < n; ++i) {
       FoundPlan& plan = again[i].plan;
       plan.at = before[i].second.at;

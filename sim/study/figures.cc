@@ -23,6 +23,7 @@ std::vector<Figure> FiguresOf(const Evaluation& e) {
   add("peak_gib", e.memory.Heaviest().peak_bytes / kGiB);
   add("device_gib", e.memory.device_bytes / kGiB);
   add("fits", e.memory.fits ? 1 : 0);
+  add("at_risk", e.memory.at_risk ? 1 : 0);
   add("error_band", StepBand(s));
   figures.push_back({"provenance", std::string(ProvenanceName(e.program.provenance))});
   add("compute_s", t.compute_s);

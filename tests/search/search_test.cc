@@ -125,6 +125,9 @@ TEST_CASE("--pareto: the front of a pruned search is the front of all") {
     const SearchReport all = Run(small, options);
     CheckAccounted(pruned);
     REQUIRE(pruned.front.size() == all.front.size());
+    // And the ten best are the ten best.
+    REQUIRE(pruned.best.size() == 10);
+    for (std::size_t i = 0; i < 10; ++i) CHECK(pruned.best[i].step_s == all.best[i].step_s);
     for (std::size_t i = 0; i < all.front.size(); ++i) {
       CHECK(pruned.front[i].step_s == all.front[i].step_s);
       CHECK(pruned.front[i].peak_bytes == all.front[i].peak_bytes);
