@@ -286,8 +286,12 @@ int Main(int argc, char** argv) {
                   "--format csv or jsonl all of them");
   sweep->add_flag("-v,--verbose", options.verbose, "--dry-run: the first points");
   SpreadCommandLine spread;
-  sweep->add_option("--shard", spread.shard,
-                    "i/n: this part of the points alone, for job arrays; aurum merge joins the parts");
+  sweep
+      ->add_option("--shard", spread.shard,
+                   "i/n: this part of the points alone, for job arrays; aurum merge joins the parts")
+      ->check([](const std::string& text) {  // an unset variable of a job wishes for nothing
+        return text.empty() ? std::string("a shard is i/n: 2/4 is the second of four") : std::string();
+      });
   sweep
       ->add_option("--mpi", spread.mpi,
                    "auto (where mpirun or srun has started several processes), on or off")

@@ -216,6 +216,7 @@ ExitCode SearchCommand(const Options& options, const std::string& file,
   }
   for (const std::string& name : command.keep) Keep(name, &space);
   for (const std::string& assignment : command.vary) Vary(assignment, &space);
+  CheckChoices(document, space, &cache);
   if (options.dry_run) {
     std::string text = fmt::format("{} combinations of {} dimensions\n",
                                    Count(space.Combinations()), space.dimensions.size());

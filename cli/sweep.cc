@@ -384,6 +384,7 @@ ExitCode SweepCommand(const Options& options, const std::string& file,
     thrown = std::current_exception();
   }
   DismissCrew(&courier);
+  if (leader && !thrown) leader->AwaitGoodbyes();
   if (leader && leader->HasLost()) {
     // This may end the process, so what is to be said is said before.
     try {

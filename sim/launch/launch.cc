@@ -124,12 +124,21 @@ std::string Number(double value) {
   return std::to_string(value);
 }
 
+// A name stays within the comment that it stands in.
+std::string OneLine(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  }
+  return text;
+}
+
 std::string Banner(const Scenario& s, Framework framework, const std::vector<std::string>& settable,
                    const std::string& comment) {
   std::string text =
       comment + "Written by Aurum for " + FrameworkVersion(framework) + ".\n" + comment +
-      "Scenario: " + (s.name.empty() ? s.model->name + " on " + s.cluster->name : s.name) + " (" +
-      std::to_string(s.cluster->GpuCount()) + " x " + s.cluster->gpu.name + ").\n" + comment +
+      "Scenario: " +
+      OneLine(s.name.empty() ? s.model->name + " on " + s.cluster->name : s.name) + " (" +
+      std::to_string(s.cluster->GpuCount()) + " x " + OneLine(s.cluster->gpu.name) + ").\n" + comment +
       "Plan: " + DescribePlan(s.plan) + "; " + DescribeRecipe(s.plan);
   text += "\n";
   for (const std::string& line : settable) text += comment + line + "\n";

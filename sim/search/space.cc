@@ -1,6 +1,7 @@
 #include "sim/search/space.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "sim/core/object_reader.h"
 #include "sim/study/axis.h"
@@ -62,9 +63,21 @@ void Put(Dimension dimension, PlanSpace* space) {
     pointers.push_back(AxisPointer(path));
   for (auto at = space->dimensions.begin(); at != space->dimensions.end(); ++at) {
     const auto& set = at->choices.front().set;
-    const bool meets = std::any_of(set.begin(), set.end(), [&](const auto& each) {
-      return std::find(pointers.begin(), pointers.end(), AxisPointer(each.first)) != pointers.end();
-    });
+    bool meets = false, inside = false;
+    for (const auto& [path, value] : set) {
+      const std::string there = AxisPointer(path);
+      for (const std::string& here : pointers) {
+        meets |= here == there;
+        inside |= here.rfind(there + "/", 0) == 0 || there.rfind(here + "/", 0) == 0;
+      }
+    }
+    if (inside) {
+      ThrowInput(871,
+                 "'" + dimension.choices.front().set.front().first +
+                     "' and the dimension '" + at->name + "' set parts of each other",
+                 "--keep " + at->name + " first, or one dimension for both in \"search\"",
+                 ExitCode::kUsage);
+    }
     if (!meets) continue;
     if (set.size() > pointers.size()) {
       ThrowInput(871,
@@ -180,6 +193,27 @@ void Keep(const std::string& name, PlanSpace* space) {
              ExitCode::kUsage);
 }
 
+void CheckChoices(const JsonDocument& document, const PlanSpace& space, InputCache* cache) {
+  for (const Dimension& dimension : space.dimensions) {
+    std::optional<InputError> first;
+    bool any = false;
+    for (const Choice& choice : dimension.choices) {
+      JsonDocument changed = document;
+      try {
+        for (const auto& [path, value] : choice.set)
+          SetPath(&changed, path, value, dimension.name);
+        ReadScenario(changed, cache);
+        any = true;
+      } catch (const InputError& error) {
+        if (error.exit_code() == ExitCode::kInfeasible) any = true;
+        if (!first) first.emplace(error);
+      }
+      if (any) break;
+    }
+    if (!any) throw *first;
+  }
+}
+
 PlanSpace ReadSpace(const JsonDocument& document, const Scenario& scenario) {
   ObjectReader top(document, document.root, "");
   auto reader = top.ObjectIf("search");
@@ -197,7 +231,16 @@ PlanSpace ReadSpace(const JsonDocument& document, const Scenario& scenario) {
       reader->Fail(874, "dimensions", "Calculon's space is as it is",
                    "\"space\": \"auto\" or \"none\" with dimensions of your own");
     }
-    for (ObjectReader& each : reader->Objects("dimensions")) Put(ReadDimension(&each), &space);
+    std::vector<std::string> told;
+    for (ObjectReader& each : reader->Objects("dimensions")) {
+      Dimension dimension = ReadDimension(&each);
+      for (const auto& [path, value] : dimension.choices.front().set) {
+        if (std::find(told.begin(), told.end(), AxisPointer(path)) != told.end())
+          each.Fail(873, "", "two dimensions set '" + path + "'", "one dimension with all its values");
+        told.push_back(AxisPointer(path));
+      }
+      Put(std::move(dimension), &space);
+    }
   }
   reader->Finish();
   if (space.dimensions.empty()) {

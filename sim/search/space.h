@@ -71,6 +71,9 @@ PlanSpace CalculonSpace(const Scenario& scenario);
 void Vary(const std::string& assignment, PlanSpace* space);
 // Takes a dimension out: the plan's own value stays. E0872 no such dimension.
 void Keep(const std::string& name, PlanSpace* space);
+// Reads the scenario with every choice of every dimension alone: a dimension of which none can be read,
+// a misspelled path say, is refused with the reader's own words; what is no plan is an answer.
+void CheckChoices(const JsonDocument& document, const PlanSpace& space, InputCache* cache);
 // The scenario's "search" section (docs/schema/scenario.schema.json); DefaultSpace() where it has none.
 PlanSpace ReadSpace(const JsonDocument& document, const Scenario& scenario);
 

@@ -170,6 +170,23 @@ bool CrewLeader::HasLost() const {
                      [](const Worker& worker) { return worker.lost; });
 }
 
+void CrewLeader::AwaitGoodbyes() {
+  const Clock::time_point dismissed = Clock::now();
+  const auto here = [](const Worker& worker) { return !worker.lost && !worker.apart; };
+  while (std::any_of(workers_.begin() + 1, workers_.end(), here)) {
+    if (const std::optional<Parcel> parcel = courier_->Receive(kPollSeconds)) {
+      if (Unpack(parcel->bytes).kind == MessageKind::kLeave)
+        workers_.at(static_cast<std::size_t>(parcel->from)).apart = true;
+    } else if (Since(dismissed) >= options_.silence_s) {
+      for (std::size_t i = 1; i < workers_.size(); ++i) {
+        if (!here(workers_[i])) continue;
+        workers_[i].lost = true;
+        news_(workers_[i].name + " did not say that it goes");
+      }
+    }
+  }
+}
+
 void DismissCrew(Courier* courier) {
   for (int rank = 1; rank < courier->size(); ++rank)
     courier->Send(rank, Pack({.kind = MessageKind::kEnd}));
@@ -319,7 +336,10 @@ ServeSummary ServeCrew(Courier* courier, const Study& study, const PointEvaluato
                                   static_cast<std::size_t>(message.end)});
       ended = message.kind == MessageKind::kEnd;
     }
-    if (ended) return summary;
+    if (ended) {
+      courier->Send(0, Pack({.kind = MessageKind::kLeave}));
+      return summary;
+    }
   }
   // Told to stop: what is done goes out, then the wish for no more.
   send(&desk);

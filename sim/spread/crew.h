@@ -43,6 +43,9 @@ class CrewLeader {
   // Throws std::runtime_error if an evaluation on another rank ended the sweep there (EvaluatePoint).
   void Lead(const SweepExchange& exchange);
   bool HasLost() const;  // a worker, and not heard of it since
+  // After DismissCrew(): until every worker has said that it goes. One that does not within silence_s
+  // is lost, so that nobody waits for it at the very end.
+  void AwaitGoodbyes();
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -696,6 +696,13 @@ Design SweepDesign(const JsonDocument& scenario, const DesignOptions& options) {
   const std::string& file = scenario.sources.front().name;
   ResolveValues(file, &axes);
   ResolveValues(file, &resolved.listed);
+  for (const Axis& axis : resolved.listed) {
+    for (const std::string& text : options.vary) {
+      if (AxisPointer(text.substr(0, text.find('='))) != AxisPointer(axis.path)) continue;
+      ThrowInput(706, "'" + axis.path + "' is told by the points and by --vary",
+                 "leave it out of one of the two", ExitCode::kUsage);
+    }
+  }
   const auto build = [&] {
     CheckSpec(resolved);
     return Build(resolved, std::move(axes));

@@ -137,6 +137,9 @@ StoreReader::StoreReader(const std::string& path) : impl_(std::make_unique<Impl>
   if (!std::filesystem::exists(path, ignored)) ThrowInput(201, "no such file: '" + path + "'");
   if (std::filesystem::is_directory(path, ignored))
     ThrowInput(720, "'" + path + "' is a directory", "name a file");
+  // Of a pipe, reading would wait for somebody to write.
+  if (!std::filesystem::is_regular_file(path, ignored))
+    ThrowInput(720, "'" + path + "' is not a regular file", "name a file");
   impl_->database = Database(path, Database::Mode::kReadOnly);
   // Before anything is locked: SQLite's locks on a file go with any descriptor that is closed on it.
   ReadMeta(impl_->database);  // another program may number its own versions where the seal is

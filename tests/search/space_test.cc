@@ -142,6 +142,20 @@ TEST_CASE("a scenario tells its own space") {
   CHECK(Read(document).plan.sharding == Sharding::kFsdp);
   CHECK(Read(document).plan.micro_batch_size == 2);
 
+  CHECK(ThrownBy([&] {
+          read(R"({"space": "none", "dimensions": [
+              {"path": "plan.micro_batch_size", "values": [2, 4]},
+              {"path": "/plan/micro_batch_size", "values": [1]}]})");
+        }).code == 873);
+  CHECK(ThrownBy([&] {
+          read(R"({"space": "none", "dimensions": [
+              {"path": "plan.micro_batch_size", "values": [2, 4]},
+              {"path": "plan", "values": [{}]}]})");
+        }).code == 871);
+  PlanSpace misspelled;
+  Vary("plan.micro_batch_sice=1,2", &misspelled);
+  CHECK(ThrownBy([&] { CheckChoices(Document(kLayers8, "8xh100-hgx"), misspelled, &Cache()); })
+            .code == 101);
   CHECK(read(R"({"keep": ["tp"]})").dimensions.size() ==
         DefaultSpace(Read(Document(kLayers8, "8xh100-hgx"))).dimensions.size() - 1);
   CHECK(ThrownBy([&] { read(R"({"space": "none"})"); }).code == 875);
