@@ -26,7 +26,11 @@ void Calculon(benchmark::State& state) {
   state.counters["simulations"] = static_cast<double>(report.simulations);
   state.counters["best_step_s"] = report.best.front().step_s;
 }
-BENCHMARK(Calculon)->Iterations(1)->Unit(benchmark::kSecond)->MeasureProcessCPUTime()->UseRealTime();
+BENCHMARK(Calculon)
+    ->Iterations(1)
+    ->Unit(benchmark::kSecond)
+    ->MeasureProcessCPUTime()
+    ->UseRealTime();
 
 // The same plans drawn at random and simulated one by one: none is better than the one that was found.
 void CalculonSample(benchmark::State& state) {

@@ -266,15 +266,15 @@ int Main(int argc, char** argv) {
                    "path=a,b,c or path=lo:hi:step or path=lo:hi:*factor; to draw from, "
                    "path=lo:hi[:log][:int]; repeatable")
       ->allow_extra_args(false);
-  sweep->add_option("--design", design.kind,
-                    "which points: grid (all combinations), zip (axes walk together), list, random, "
-                    "lhs (Latin hypercube)");
+  sweep->add_option(
+      "--design", design.kind,
+      "which points: grid (all combinations), zip (axes walk together), list, random, "
+      "lhs (Latin hypercube)");
   sweep->add_option("--points", design.points,
                     "how many points to draw, or a file of points: .csv, .json or .jsonl");
   sweep->add_option("--seed", design.seed, "of drawn points (default: 1)")
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 62));
-  sweep
-      ->add_option("--zip", design.zip, "path,path: axes that walk together; repeatable")
+  sweep->add_option("--zip", design.zip, "path,path: axes that walk together; repeatable")
       ->allow_extra_args(false);
   sweep
       ->add_option("--cross", design.cross,
@@ -282,15 +282,18 @@ int Main(int argc, char** argv) {
       ->allow_extra_args(false);
   sweep->add_option("-j,--jobs", options.jobs, "threads (default: one per core)")
       ->check(CLI::Range(0, 4096));
-  sweep->add_flag("--dry-run", options.dry_run, "validate and count the points only; -v shows the first, "
+  sweep->add_flag("--dry-run", options.dry_run,
+                  "validate and count the points only; -v shows the first, "
                   "--format csv or jsonl all of them");
   sweep->add_flag("-v,--verbose", options.verbose, "--dry-run: the first points");
   SpreadCommandLine spread;
   sweep
-      ->add_option("--shard", spread.shard,
-                   "i/n: this part of the points alone, for job arrays; aurum merge joins the parts")
+      ->add_option(
+          "--shard", spread.shard,
+          "i/n: this part of the points alone, for job arrays; aurum merge joins the parts")
       ->check([](const std::string& text) {  // an unset variable of a job wishes for nothing
-        return text.empty() ? std::string("a shard is i/n: 2/4 is the second of four") : std::string();
+        return text.empty() ? std::string("a shard is i/n: 2/4 is the second of four")
+                            : std::string();
       });
   sweep
       ->add_option("--mpi", spread.mpi,

@@ -129,8 +129,8 @@ std::string Rejections(const SearchReport& report, bool all) {
     if (!all) continue;
     std::string example;
     for (std::size_t d = 0; d < r.example.size(); ++d)
-      example += fmt::format("{}{} {}", d > 0 ? ", " : "", report.space.dimensions[d].name,
-                             r.example[d]);
+      example +=
+          fmt::format("{}{} {}", d > 0 ? ", " : "", report.space.dimensions[d].name, r.example[d]);
     text += fmt::format("{:>12}  e.g. {}\n", "", example);
   }
   return text;
@@ -138,29 +138,31 @@ std::string Rejections(const SearchReport& report, bool all) {
 
 std::string Sentence(const SearchReport& report) {
   if (report.best.empty()) {
-    return report.interrupted ? "interrupted before a plan was found\n"
-                              : "no plan of this space fits; the reasons are above. aurum explain --what oom "
-                                  "ranks what else would make it fit\n";
+    return report.interrupted
+               ? "interrupted before a plan was found\n"
+               : "no plan of this space fits; the reasons are above. aurum explain --what oom "
+                 "ranks what else would make it fit\n";
   }
   const FoundPlan& best = report.best.front();
   std::string text;
   if (report.told && report.told_fits) {
     const double gain = report.told->score / best.score - 1;
     text += gain > 0.0005
-                ? fmt::format("by {} the best is {:.1f} % better than the scenario's own plan ({}, {})\n",
-                              ObjectiveName(report.options.objective), 100 * gain,
-                              report.told->plan, ShowSeconds(report.told->step_s))
+                ? fmt::format(
+                      "by {} the best is {:.1f} % better than the scenario's own plan ({}, {})\n",
+                      ObjectiveName(report.options.objective), 100 * gain, report.told->plan,
+                      ShowSeconds(report.told->step_s))
                 : std::string("no plan of this space is better than the scenario's own\n");
   } else if (report.told) {
     text += fmt::format("the scenario's own plan ({}) {}\n", report.told->plan,
-                        report.told_refused.empty()
-                            ? FitName(report.told->verdict) + ": " +
-                                  ShowBytes(report.told->peak_bytes)
-                            : report.told_refused);
+                        report.told_refused.empty() ? FitName(report.told->verdict) + ": " +
+                                                          ShowBytes(report.told->peak_bytes)
+                                                    : report.told_refused);
   }
   if (report.at_risk) {
     text += fmt::format(
-        "{:.1f} % better still, but at risk of not fitting ({} of {}): {}, {} (--at-risk takes it)\n",
+        "{:.1f} % better still, but at risk of not fitting ({} of {}): {}, {} (--at-risk takes "
+        "it)\n",
         100 * (best.score / report.at_risk->score - 1), ShowBytes(report.at_risk->peak_bytes),
         ShowBytes(report.at_risk->usable_bytes), report.at_risk->plan, report.at_risk->recipe);
   }
@@ -230,8 +232,8 @@ ExitCode SearchCommand(const Options& options, const std::string& file,
   }
   if (!command.emit.empty() && command.emit_to.empty() &&
       (options.format != Format::kTable || !options.output.empty())) {
-    ThrowInput(878, "--emit has no place to put its files beside this output",
-               "--emit-to FOLDER", ExitCode::kUsage);
+    ThrowInput(878, "--emit has no place to put its files beside this output", "--emit-to FOLDER",
+               ExitCode::kUsage);
   }
   SearchOptions search;
   search.objective = ObjectiveOf(command.objective);

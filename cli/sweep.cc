@@ -344,8 +344,7 @@ ExitCode Sweep(const Options& options, const std::string& file, const DesignOpti
                         Duration(summary.elapsed_s), rate);
   if (job.too_large > 0)
     said += fmt::format("; {} of them do not fit in memory", job.too_large.load());
-  if (job.at_risk > 0)
-    said += fmt::format("; {} are at risk of not fitting", job.at_risk.load());
+  if (job.at_risk > 0) said += fmt::format("; {} are at risk of not fitting", job.at_risk.load());
   if (summary.stored_before > 0)
     said += fmt::format("; {} were there already", summary.stored_before);
   if (!options.output.empty()) said += ", in " + options.output;

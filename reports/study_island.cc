@@ -69,8 +69,8 @@ Json PlansJson(const StudyInfo& info, const std::vector<StudyPoint>& points, std
       row.Set("name", PointName(info, p->ordinal));
       row.Set("peak_gib", number(*p, "peak_gib"));
       row.Set("code", "E0401");
-      row.Set("reason", fmt::format("needs {:.1f} of {:.1f} GiB", number(*p, "peak_gib"),
-                                    usable_gib(*p)));
+      row.Set("reason",
+              fmt::format("needs {:.1f} of {:.1f} GiB", number(*p, "peak_gib"), usable_gib(*p)));
       rejected.Append(std::move(row));
       continue;
     }
@@ -103,10 +103,10 @@ Json PlansJson(const StudyInfo& info, const std::vector<StudyPoint>& points, std
     const Json& best = rows.items().front();
     plans.Set("chosen", best.Find("id")->AsString());
     const bool risky = verdict(*good.front()) == Fit::kAtRisk;
-    *answer =
-        fmt::format("The fastest point that {} is {}: {:.3g} s a step, {:.0f} tokens/s per GPU.",
-                    risky ? "may fit (none is sure to)" : "fits", best.Find("name")->AsString(), best.Find("step_time_s")->AsNumber(),
-                    best.Find("tokens_per_s_per_gpu")->AsNumber());
+    *answer = fmt::format(
+        "The fastest point that {} is {}: {:.3g} s a step, {:.0f} tokens/s per GPU.",
+        risky ? "may fit (none is sure to)" : "fits", best.Find("name")->AsString(),
+        best.Find("step_time_s")->AsNumber(), best.Find("tokens_per_s_per_gpu")->AsNumber());
   } else {
     plans.Set("chosen", "");
     *answer = "No point of this study fits the devices' memory.";

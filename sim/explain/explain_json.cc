@@ -1,6 +1,6 @@
 #include "sim/core/units.h"
-#include "sim/study/document_head.h"
 #include "sim/explain/explain.h"
+#include "sim/study/document_head.h"
 
 namespace aurum {
 namespace {

@@ -136,10 +136,9 @@ std::string Banner(const Scenario& s, Framework framework, const std::vector<std
                    const std::string& comment) {
   std::string text =
       comment + "Written by Aurum for " + FrameworkVersion(framework) + ".\n" + comment +
-      "Scenario: " +
-      OneLine(s.name.empty() ? s.model->name + " on " + s.cluster->name : s.name) + " (" +
-      std::to_string(s.cluster->GpuCount()) + " x " + OneLine(s.cluster->gpu.name) + ").\n" + comment +
-      "Plan: " + DescribePlan(s.plan) + "; " + DescribeRecipe(s.plan);
+      "Scenario: " + OneLine(s.name.empty() ? s.model->name + " on " + s.cluster->name : s.name) +
+      " (" + std::to_string(s.cluster->GpuCount()) + " x " + OneLine(s.cluster->gpu.name) + ").\n" +
+      comment + "Plan: " + DescribePlan(s.plan) + "; " + DescribeRecipe(s.plan);
   text += "\n";
   for (const std::string& line : settable) text += comment + line + "\n";
   return text;

@@ -40,10 +40,10 @@ struct StageCosts {
 struct PlanCosts {
   std::vector<StageCosts> stages;  // the encoders' own first, then the backbone's
   int encoder_stages = 0;
-  PipelineShape pipeline;        // of the backbone
-  double begin_s = 0;            // before the first kernel
-  double host_bandwidth = 0;     // B/s of a GPU to its host; 0 without offload
-  bool exact_loads = true;       // false: micro-batches differ, and these are those of a mean one
+  PipelineShape pipeline;     // of the backbone
+  double begin_s = 0;         // before the first kernel
+  double host_bandwidth = 0;  // B/s of a GPU to its host; 0 without offload
+  bool exact_loads = true;    // false: micro-batches differ, and these are those of a mean one
 };
 
 // `communication` = false: nothing is priced that goes over a link, and counts as nothing.

@@ -53,7 +53,8 @@ class Passes {
     KernelCost weight =
         unit.first.adapter_gradient + unit.shared.adapter_gradient + unit.second.adapter_gradient;
     if (unit.trained)
-      weight += unit.first.weight_gradient + unit.shared.weight_gradient + unit.second.weight_gradient;
+      weight +=
+          unit.first.weight_gradient + unit.shared.weight_gradient + unit.second.weight_gradient;
     return weight.Seconds();
   }
 
@@ -78,8 +79,8 @@ class Passes {
 
   void AddMemory(const Unit& unit, PassCosts* pass) const {
     if (!unit.backward) return;
-    const double held = unit.pieces * (unit.recomputed ? unit.memory.checkpoint_bytes
-                                                       : unit.memory.KeptBytes());
+    const double held =
+        unit.pieces * (unit.recomputed ? unit.memory.checkpoint_bytes : unit.memory.KeptBytes());
     const double away = unit.logits ? 0 : s_.plan.offload.activations;
     pass->kept_bytes += (1 - away) * held;
     pass->host_bytes += away * held;

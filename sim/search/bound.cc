@@ -254,8 +254,8 @@ PlanBound BoundOf(const Scenario& scenario, const PlanCosts& costs) {
     const StageCosts& stage = costs.stages[first + i];
     bound.step_s = std::max(bound.step_s, ends[i] + AfterPasses(stage));
     const LastingMemory lasting = LastingOf(scenario, stage.rank);
-    bound.memory_bytes = std::max(bound.memory_bytes,
-                                  PeakOf(scenario, lasting, MostKept(stage, passes[i])));
+    bound.memory_bytes =
+        std::max(bound.memory_bytes, PeakOf(scenario, lasting, MostKept(stage, passes[i])));
   }
   bound.step_s *= kSlack;
   bound.memory_bytes *= kSlack;

@@ -16,8 +16,21 @@
 namespace aurum {
 namespace {
 
-enum At { kTp, kPp, kVpp, kRecompute, kSharding, kTraffic, kMicroBatch, kWeights, kActivations,
-          kOptimizer, kTpOverlap, kDpOverlap, kOrder };
+enum At {
+  kTp,
+  kPp,
+  kVpp,
+  kRecompute,
+  kSharding,
+  kTraffic,
+  kMicroBatch,
+  kWeights,
+  kActivations,
+  kOptimizer,
+  kTpOverlap,
+  kDpOverlap,
+  kOrder
+};
 
 // Which of tensor, pipeline and data parallelism are within the node, and the order that puts them
 // there.
@@ -108,7 +121,8 @@ class Maker {
     space.unplaceable_reason =
         "groups that are to use the node's own network fill more than one node together";
     space.alike_reason =
-        "another execution is the same plan: a gather that is redone or kept, traffic overlapped as a ring or a "
+        "another execution is the same plan: a gather that is redone or kept, traffic overlapped "
+        "as a ring or a "
         "pipeline, networks that follow from one order of ranks";
     return space;
   }

@@ -103,7 +103,8 @@ class Maker {
         if (rest != 0 && (!uneven || (v > 1 && positions - rest > 2))) continue;
         Choice choice{"pp " + std::to_string(p) + (v > 1 ? " vpp " + std::to_string(v) : ""),
                       {{backbone_ + "pp", Json(p)}, {backbone_ + "vpp", Json(v)}}};
-        if (uneven) choice.set.emplace_back(backbone_ + "layers_per_stage", Split(layers, positions));
+        if (uneven)
+          choice.set.emplace_back(backbone_ + "layers_per_stage", Split(layers, positions));
         d.choices.push_back(std::move(choice));
       }
     }
@@ -166,7 +167,8 @@ class Maker {
     Dimension d;
     d.name = "offload";
     for (const double share : {0.0, 1.0})
-      d.choices.push_back({share > 0 ? "optimizer" : "none", {{"plan.offload.optimizer", Json(share)}}});
+      d.choices.push_back(
+          {share > 0 ? "optimizer" : "none", {{"plan.offload.optimizer", Json(share)}}});
     space_.dimensions.push_back(std::move(d));
   }
 

@@ -69,8 +69,8 @@ Criteria CriteriaOf(const Scenario& s, double step_s, double memory_bytes) {
 
 double ScoreOf(const Scenario& s, Objective objective, double step_s) {
   const RunCost cost = CostOf(s, step_s);
-  const double times = s.target ? s.target->Steps()
-                                : 1 / static_cast<double>(s.workload.global_batch_size);
+  const double times =
+      s.target ? s.target->Steps() : 1 / static_cast<double>(s.workload.global_batch_size);
   switch (objective) {
     case Objective::kThroughput:
       return step_s / static_cast<double>(s.workload.global_batch_size);
@@ -126,16 +126,17 @@ class DegreeCheck {
     for (std::size_t d = 0; d < space.dimensions.size(); ++d) {
       for (const auto& [path, value] : space.dimensions[d].choices.front().set) {
         const std::string pointer = AxisPointerOf(path);
-        Degree* degree = pointer == backbone + "tp"               ? &tp_
-                         : pointer == backbone + "cp"             ? &cp_
-                         : pointer == backbone + "pp"             ? &pp_
-                         : pointer == "/plan/micro_batch_size"    ? &micro_batch_
-                                                                  : nullptr;
+        Degree* degree = pointer == backbone + "tp"            ? &tp_
+                         : pointer == backbone + "cp"          ? &cp_
+                         : pointer == backbone + "pp"          ? &pp_
+                         : pointer == "/plan/micro_batch_size" ? &micro_batch_
+                                                               : nullptr;
         if (degree != nullptr) {
           degree->dimension = d;
           for (const Choice& choice : space.dimensions[d].choices) {
             for (const auto& [each, number] : choice.set) {
-              if (each == path) degree->values.push_back(number.IsInteger() ? number.AsInteger() : 0);
+              if (each == path)
+                degree->values.push_back(number.IsInteger() ? number.AsInteger() : 0);
             }
           }
           continue;
@@ -259,9 +260,7 @@ class Searcher {
 
   const PlanSpace& space() const { return report_.space; }
   SearchCounts& counts() { return report_.counts; }
-  bool Stopped() const {
-    return report_.options.stop != nullptr && report_.options.stop->load();
-  }
+  bool Stopped() const { return report_.options.stop != nullptr && report_.options.stop->load(); }
 
   // One step as it is, without chance; of samples that differ, all like their mean.
   static Scenario Plain(Scenario scenario) {
@@ -429,8 +428,8 @@ class Searcher {
         if (v.memory_bytes > v.limit_bytes) {
           counts().kept += groups_[g].distinct;
           Reject("kept",
-                 "with the activations that its schedule keeps a GPU holds " +
-                     Gib(v.memory_bytes) + " or more of " + Gib(v.limit_bytes),
+                 "with the activations that its schedule keeps a GPU holds " + Gib(v.memory_bytes) +
+                     " or more of " + Gib(v.limit_bytes),
                  groups_[g].distinct, at);
           continue;
         }
@@ -453,9 +452,8 @@ class Searcher {
   bool Hopeless(const Entry& entry) const {
     if (scores_.size() < Wanted() || entry.bound < *WorstWanted()) return false;
     if (!report_.options.pareto) return true;
-    return std::any_of(valued_.begin(), valued_.end(), [&](const auto& plan) {
-      return Dominates(plan.first, entry.criteria);
-    });
+    return std::any_of(valued_.begin(), valued_.end(),
+                       [&](const auto& plan) { return Dominates(plan.first, entry.criteria); });
   }
   std::multiset<double>::const_iterator WorstWanted() const {
     return std::next(scores_.begin(), static_cast<std::ptrdiff_t>(Wanted()) - 1);
@@ -521,7 +519,8 @@ class Searcher {
       }
       Progress(groups_.size());
     }
-    report_.interrupted = Stopped() && (!waiting_.empty() || counts().total != counts().Accounted());
+    report_.interrupted =
+        Stopped() && (!waiting_.empty() || counts().total != counts().Accounted());
   }
 
   struct Valued {
@@ -632,9 +631,8 @@ class Searcher {
   }
 
   void SortValued() {
-    std::stable_sort(valued_.begin(), valued_.end(), [](const auto& a, const auto& b) {
-      return a.second.score < b.second.score;
-    });
+    std::stable_sort(valued_.begin(), valued_.end(),
+                     [](const auto& a, const auto& b) { return a.second.score < b.second.score; });
   }
 
   // The best of the mean sample with the samples that they meet; the others' figures are of another kind.
@@ -674,9 +672,8 @@ class Searcher {
       });
       if (plan.on_front) report_.front.push_back(plan);
     }
-    std::stable_sort(
-        report_.front.begin(), report_.front.end(),
-        [](const FoundPlan& a, const FoundPlan& b) { return a.step_s < b.step_s; });
+    std::stable_sort(report_.front.begin(), report_.front.end(),
+                     [](const FoundPlan& a, const FoundPlan& b) { return a.step_s < b.step_s; });
     for (std::size_t i = 0; i < valued_.size() && i < report_.options.top; ++i)
       report_.best.push_back(std::move(valued_[i].second));
     if (report_.at_risk && !report_.best.empty() &&

@@ -22,18 +22,18 @@ namespace aurum {
 enum class Objective {
   kThroughput,  // samples a second
   kTime,        // to the scenario's target, or of a step
-  kCost,        // money where the scenario has prices, else GPU-hours; of a sample, or of the target
-  kEnergy,      // of a sample, or of the target; every device at its power limit
+  kCost,    // money where the scenario has prices, else GPU-hours; of a sample, or of the target
+  kEnergy,  // of a sample, or of the target; every device at its power limit
 };
 std::string ObjectiveName(Objective objective);  // "throughput", ...
 
 struct SearchOptions {
   Objective objective = Objective::kThroughput;
-  std::size_t top = 10;        // plans that are found
-  bool pareto = false;         // nothing is bounded out that may be on the front
-  bool accept_at_risk = false; // plans whose memory may or may not do
+  std::size_t top = 10;         // plans that are found
+  bool pareto = false;          // nothing is bounded out that may be on the front
+  bool accept_at_risk = false;  // plans whose memory may or may not do
   Level level = Level::kAnalytic;
-  int jobs = 0;                // threads; 0 = one a core. The result does not depend on it
+  int jobs = 0;  // threads; 0 = one a core. The result does not depend on it
   const std::atomic<bool>* stop = nullptr;
   // Groups of combinations that have been looked at, of all; plans simulated so far.
   std::function<void(std::uint64_t done, std::uint64_t all, std::uint64_t simulated)> progress;
@@ -58,8 +58,8 @@ struct FoundPlan {
 
 // Why combinations are not among the plans, with one that shows it.
 struct RejectedPlans {
-  std::string code;     // "E0312"; "memory", "state", "bound", "unplaceable"
-  std::string reason;   // of the example
+  std::string code;    // "E0312"; "memory", "state", "bound", "unplaceable"
+  std::string reason;  // of the example
   std::uint64_t count = 0;
   std::vector<std::string> example;  // its choices, by dimension
 };
@@ -85,10 +85,10 @@ struct SearchReport {
   std::vector<Scenario::Input> inputs;  // of the scenario as it is
   std::vector<Diagnostic> warnings;
   SearchCounts counts;
-  std::vector<FoundPlan> best;   // at most `top`, by score
-  std::vector<FoundPlan> front;  // of all that were valued, by step time
+  std::vector<FoundPlan> best;          // at most `top`, by score
+  std::vector<FoundPlan> front;         // of all that were valued, by step time
   std::vector<RejectedPlans> rejected;  // by count
-  std::optional<FoundPlan> told;  // the scenario's own plan, if it is one
+  std::optional<FoundPlan> told;        // the scenario's own plan, if it is one
   bool told_fits = false;
   std::string told_refused;
   // The fastest plan that may not fit, where it is better than the best: at risk.

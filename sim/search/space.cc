@@ -52,8 +52,7 @@ void Insert(Dimension dimension, PlanSpace* space) {
 
 void CheckSize(const PlanSpace& space) {
   if (space.Combinations() <= kMostCombinations) return;
-  ThrowInput(870,
-             "the space has more than " + std::to_string(kMostCombinations) + " combinations",
+  ThrowInput(870, "the space has more than " + std::to_string(kMostCombinations) + " combinations",
              "fewer values, or --keep NAME for what need not be searched");
 }
 
@@ -73,8 +72,8 @@ void Put(Dimension dimension, PlanSpace* space) {
     }
     if (inside) {
       ThrowInput(871,
-                 "'" + dimension.choices.front().set.front().first +
-                     "' and the dimension '" + at->name + "' set parts of each other",
+                 "'" + dimension.choices.front().set.front().first + "' and the dimension '" +
+                     at->name + "' set parts of each other",
                  "--keep " + at->name + " first, or one dimension for both in \"search\"",
                  ExitCode::kUsage);
     }
@@ -121,9 +120,10 @@ Dimension ReadDimension(ObjectReader* reader) {
       }
       if (!dimension.choices.empty()) {
         const auto& first = dimension.choices.front().set;
-        const bool same = first.size() == choice.set.size() &&
-                          std::equal(first.begin(), first.end(), choice.set.begin(),
-                                     [](const auto& a, const auto& b) { return a.first == b.first; });
+        const bool same =
+            first.size() == choice.set.size() &&
+            std::equal(first.begin(), first.end(), choice.set.begin(),
+                       [](const auto& a, const auto& b) { return a.first == b.first; });
         if (!same) {
           reader->Fail(873, "choices", "the choices of a dimension set different paths",
                        "the same paths in the same order in every choice");
@@ -200,8 +200,7 @@ void CheckChoices(const JsonDocument& document, const PlanSpace& space, InputCac
     for (const Choice& choice : dimension.choices) {
       JsonDocument changed = document;
       try {
-        for (const auto& [path, value] : choice.set)
-          SetPath(&changed, path, value, dimension.name);
+        for (const auto& [path, value] : choice.set) SetPath(&changed, path, value, dimension.name);
         ReadScenario(changed, cache);
         any = true;
       } catch (const InputError& error) {
@@ -236,7 +235,8 @@ PlanSpace ReadSpace(const JsonDocument& document, const Scenario& scenario) {
       Dimension dimension = ReadDimension(&each);
       for (const auto& [path, value] : dimension.choices.front().set) {
         if (std::find(told.begin(), told.end(), AxisPointer(path)) != told.end())
-          each.Fail(873, "", "two dimensions set '" + path + "'", "one dimension with all its values");
+          each.Fail(873, "", "two dimensions set '" + path + "'",
+                    "one dimension with all its values");
         told.push_back(AxisPointer(path));
       }
       Put(std::move(dimension), &space);

@@ -17,7 +17,8 @@ namespace aurum {
 
 struct Choice {
   std::string label;  // "8", "full"
-  std::vector<std::pair<std::string, Json>> set;  // paths of the scenario; the same for all choices of a dimension
+  std::vector<std::pair<std::string, Json>>
+      set;  // paths of the scenario; the same for all choices of a dimension
 };
 struct Dimension {
   std::string name;  // "tp"
@@ -38,8 +39,8 @@ struct Multiplicity {
 };
 
 struct PlanSpace {
-  std::string name;                   // "auto", "calculon", "scenario"
-  std::vector<Dimension> dimensions;  // late ones last
+  std::string name;                                              // "auto", "calculon", "scenario"
+  std::vector<Dimension> dimensions;                             // late ones last
   std::function<Multiplicity(const ChoiceIndices&)> stands_for;  // empty: every one for itself
   std::string unplaceable_reason;
   std::string alike_reason;

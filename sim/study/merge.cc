@@ -107,7 +107,8 @@ class Merger {
 
  private:
   void CheckNames() const {
-    if (inputs_.empty()) ThrowInput(850, "there is nothing to merge", "name two stores or more", ExitCode::kUsage);
+    if (inputs_.empty())
+      ThrowInput(850, "there is nothing to merge", "name two stores or more", ExitCode::kUsage);
     std::set<std::string> seen;
     for (const std::string& input : inputs_) {
       std::error_code error;

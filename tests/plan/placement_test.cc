@@ -64,8 +64,7 @@ TEST_CASE("stages beside each other: transfers stay in the node and gradients le
   const Program stages = with("tp-cp-pp-dp");    // node 0: all stages of replica 0
   CHECK(Longest(stages, OpKind::kPipelineTransfer) <
         Longest(replicas, OpKind::kPipelineTransfer) / 2);
-  CHECK(Longest(stages, OpKind::kGradientReduce) >
-        2 * Longest(replicas, OpKind::kGradientReduce));
+  CHECK(Longest(stages, OpKind::kGradientReduce) > 2 * Longest(replicas, OpKind::kGradientReduce));
   CHECK(Longest(stages, OpKind::kTpCollective) == Longest(replicas, OpKind::kTpCollective));
   // tp last: its pairs are on two nodes.
   CHECK(Longest(with("dp-pp-cp-tp"), OpKind::kTpCollective) >
@@ -85,8 +84,8 @@ TEST_CASE("orders that differ by groups of one rank are one plan") {
 
 TEST_CASE("at the flow level an order moves the bytes, too") {
   for (const char* order : {"tp-cp-dp-pp", "tp-cp-pp-dp", "pp-dp-cp-tp"}) {
-    const JsonDocument document = Document(kLayers8, "16xh100-ndr",
-                                           Join(kTwoNodes, {"plan.rank_order=" + std::string(order)}));
+    const JsonDocument document = Document(
+        kLayers8, "16xh100-ndr", Join(kTwoNodes, {"plan.rank_order=" + std::string(order)}));
     const Evaluation folded = EvaluateDocument(document, Level::kFlow, Fold::kVerify);
     REQUIRE(folded.fold_check);
     CHECK(folded.fold_check->equal);
@@ -105,10 +104,10 @@ TEST_CASE("scattered transfers: a share from every rank, and a gather of the who
   const double bytes = 2.0 * 1024 * s.model->Backbone().hidden;
   const CollectiveOptions options{.network_efficiency = s.stack->network_efficiency,
                                   .intra_factor = s.stack->tp_communication_factor};
-  const double gather = PriceCollective(CollectiveKind::kAllGather, bytes,
-                                        PlacedGroups(s.plan, 1, GroupKind::kTp), *s.cluster,
-                                        *s.profile, options)
-                            .seconds;
+  const double gather =
+      PriceCollective(CollectiveKind::kAllGather, bytes, PlacedGroups(s.plan, 1, GroupKind::kTp),
+                      *s.cluster, *s.profile, options)
+          .seconds;
   const double whole = Longest(with("false"), OpKind::kPipelineTransfer);
   const double shared = Longest(with("true"), OpKind::kPipelineTransfer);
   CHECK(shared < whole);
@@ -128,8 +127,8 @@ TEST_CASE("what moves no rank is said, and what names GPUs does not go with an o
                     [](const Diagnostic& d) { return d.code == 1392; }));
   for (const char* with : {R"(faults=[{"gpus": [3], "slowdown": 2}])",
                            R"(pools=[{"nodes": [1], "profile": "a100-pcie-80"}])"}) {
-    const RefusedPlan refused = RefusalOf(
-        Document(kLayers8, "16xh100-ndr", {with, "plan.rank_order=tp-cp-pp-dp"}));
+    const RefusedPlan refused =
+        RefusalOf(Document(kLayers8, "16xh100-ndr", {with, "plan.rank_order=tp-cp-pp-dp"}));
     CHECK(refused.diagnostic.code == 393);
     CHECK(refused.exit_code == ExitCode::kInfeasible);
   }

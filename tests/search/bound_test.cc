@@ -67,14 +67,14 @@ TEST_CASE("the same for every schedule, with and without overlap") {
           CAPTURE(micro);
           const std::string kind = schedule;
           const bool chunks = kind == "interleaved" || kind == "zb-v" || kind == "dualpipe";
-          const auto c = Compare(Document(
-              kLayers8, "8xh100-hgx",
-              {"plan.backbone.pp=4", "plan.backbone.tp=2", "plan.schedule=" + kind,
-               "plan.backbone.vpp=" + std::string(chunks ? "2" : "1"),
-               "workload.global_batch_size=" + std::to_string(micro),
-               "plan.recompute=" + std::string(recompute),
-               "plan.overlap.tensor_parallel=" + std::string(overlap),
-               "plan.overlap.gradient_reduce=" + std::string(overlap)}));
+          const auto c =
+              Compare(Document(kLayers8, "8xh100-hgx",
+                               {"plan.backbone.pp=4", "plan.backbone.tp=2", "plan.schedule=" + kind,
+                                "plan.backbone.vpp=" + std::string(chunks ? "2" : "1"),
+                                "workload.global_batch_size=" + std::to_string(micro),
+                                "plan.recompute=" + std::string(recompute),
+                                "plan.overlap.tensor_parallel=" + std::string(overlap),
+                                "plan.overlap.gradient_reduce=" + std::string(overlap)}));
           REQUIRE(c);
           CheckAdmissible(*c);
           // And it is worth having: without overlap nearly all of a step is in it.
@@ -95,9 +95,8 @@ TEST_CASE("every shipped scenario's bound holds") {
 }
 
 TEST_CASE("equal stages without communication: the closed form of 1F1B") {
-  const JsonDocument document =
-      Document("tests/plan/fixtures/uniform-96-layers.json", "8xh100-hgx",
-               {"plan.backbone.pp=8", "workload.global_batch_size=32"});
+  const JsonDocument document = Document("tests/plan/fixtures/uniform-96-layers.json", "8xh100-hgx",
+                                         {"plan.backbone.pp=8", "workload.global_batch_size=32"});
   const Scenario s = ReadScenario(document, &Cache());
   PlanCosts costs = CostPlan(s, false);
   // Ends that carry an embedding or a head are made like the others.
@@ -113,12 +112,12 @@ TEST_CASE("equal stages without communication: the closed form of 1F1B") {
 
 TEST_CASE("memory: 1F1B keeps as many micro-batches as stages follow, gpipe all of them") {
   const auto kept = [](const char* schedule, int micro) {
-    const Scenario s = ReadScenario(
-        Document(kLayers8, "8xh100-hgx",
-                 {"plan.backbone.pp=4", "plan.backbone.tp=2",
-                  "plan.schedule=" + std::string(schedule),
-                  "workload.global_batch_size=" + std::to_string(micro)}),
-        &Cache());
+    const Scenario s =
+        ReadScenario(Document(kLayers8, "8xh100-hgx",
+                              {"plan.backbone.pp=4", "plan.backbone.tp=2",
+                               "plan.schedule=" + std::string(schedule),
+                               "workload.global_batch_size=" + std::to_string(micro)}),
+                     &Cache());
     const PlanBound bound = BoundOf(s, CostPlan(s, false));
     return bound.memory_bytes;
   };

@@ -31,9 +31,9 @@ struct Small {
 std::vector<Small> SmallSpaces() {
   std::vector<Small> all;
   all.push_back({Document(kLayers96, "8xa100-hgx", {"workload.text_tokens=4096"}),
-                 Space({"plan.backbone.tp=1,2,4,3", "plan.backbone.pp=1,2,4", "plan.backbone.vpp=1,2",
-                        "plan.micro_batch_size=1,2,4", "plan.recompute=none,full",
-                        "plan.sharding=zero1,fsdp"})});
+                 Space({"plan.backbone.tp=1,2,4,3", "plan.backbone.pp=1,2,4",
+                        "plan.backbone.vpp=1,2", "plan.micro_batch_size=1,2,4",
+                        "plan.recompute=none,full", "plan.sharding=zero1,fsdp"})});
   all.push_back({Document(kMoe8, "16xh100-ndr"),
                  Space({"plan.backbone.tp=1,2", "plan.backbone.ep=1,2,4,8", "plan.backbone.pp=1,2",
                         "plan.micro_batch_size=1,2,4", "plan.overlap.expert_parallel=true,false",
@@ -159,11 +159,11 @@ TEST_CASE("what a plan is told to set is the plan") {
 }
 
 TEST_CASE("objectives: GPUs are free for throughput, and not for cost") {
-  const Small small = {Document(kLayers8, "8xh100-hgx",
-                                {R"(prices={"currency": "EUR", "gpu_hour": 2})",
-                                 "workload.global_batch_size=16"}),
-                       Space({"cluster=8xh100-hgx,16xh100-ndr", "plan.micro_batch_size=1,2",
-                              "plan.backbone.pp=1,2"})};
+  const Small small = {
+      Document(kLayers8, "8xh100-hgx",
+               {R"(prices={"currency": "EUR", "gpu_hour": 2})", "workload.global_batch_size=16"}),
+      Space(
+          {"cluster=8xh100-hgx,16xh100-ndr", "plan.micro_batch_size=1,2", "plan.backbone.pp=1,2"})};
   SearchOptions options;
   options.objective = Objective::kThroughput;
   const SearchReport fast = Run(small, options);
@@ -212,8 +212,8 @@ TEST_CASE("a budget's plans, a plan of one's own, an objective that is not known
 
 TEST_CASE("samples that differ: sought for their mean, told as drawn") {
   const Small small = {Shipped("qwen2-vl-7b-samples-8xa100"),
-                       Space({"plan.recompute=none,selective,full", "plan.sharding=zero1,zero2,fsdp",
-                              "plan.micro_batch_size=1,2"})};
+                       Space({"plan.recompute=none,selective,full",
+                              "plan.sharding=zero1,zero2,fsdp", "plan.micro_batch_size=1,2"})};
   SearchOptions options;
   options.top = 2;
   const SearchReport report = Run(small, options);

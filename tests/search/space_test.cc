@@ -69,7 +69,7 @@ TEST_CASE("the default space follows model, cluster and workload") {
   const PlanSpace llava = DefaultSpace(Read(Shipped("llava-1.6-7b-finetune-8xa100")));
   CHECK(Named(llava, "vision") != nullptr);
   CHECK(Named(llava, "rank_order") == nullptr);  // one node
-  CHECK(Named(llava, "offload") == nullptr);  // a sixth of the GPUs' memory is state
+  CHECK(Named(llava, "offload") == nullptr);     // a sixth of the GPUs' memory is state
   CHECK(Named(DefaultSpace(Read(Shipped("llama-2-7b-1x4090"))), "offload") != nullptr);
 
   const PlanSpace moe = DefaultSpace(Read(Document(kMoe8, "16xh100-ndr")));
@@ -122,8 +122,7 @@ TEST_CASE("dimensions are replaced, added and kept") {
 
 TEST_CASE("a scenario tells its own space") {
   const auto read = [](const std::string& search) {
-    JsonDocument document =
-        Changed(Document(kLayers8, "8xh100-hgx"), {"search=" + search});
+    JsonDocument document = Changed(Document(kLayers8, "8xh100-hgx"), {"search=" + search});
     return ReadSpace(document, Read(document));
   };
   const PlanSpace own = read(
@@ -154,19 +153,23 @@ TEST_CASE("a scenario tells its own space") {
         }).code == 871);
   PlanSpace misspelled;
   Vary("plan.micro_batch_sice=1,2", &misspelled);
-  CHECK(ThrownBy([&] { CheckChoices(Document(kLayers8, "8xh100-hgx"), misspelled, &Cache()); })
-            .code == 101);
+  CHECK(ThrownBy([&] {
+          CheckChoices(Document(kLayers8, "8xh100-hgx"), misspelled, &Cache());
+        }).code == 101);
   CHECK(read(R"({"keep": ["tp"]})").dimensions.size() ==
         DefaultSpace(Read(Document(kLayers8, "8xh100-hgx"))).dimensions.size() - 1);
   CHECK(ThrownBy([&] { read(R"({"space": "none"})"); }).code == 875);
   const auto differ = ThrownBy([&] {
-    read(R"({"dimensions": [{"choices": [{"plan.recompute": "full"}, {"plan.sharding": "fsdp"}]}]})");
+    read(
+        R"({"dimensions": [{"choices": [{"plan.recompute": "full"}, {"plan.sharding": "fsdp"}]}]})");
   });
   CHECK(differ.code == 873);
   CHECK(differ.where.pointer == "/search/dimensions/0/choices");
-  CHECK(ThrownBy([&] {
-          read(R"({"space": "calculon", "dimensions": [{"path": "plan.recompute", "values": ["full"]}]})");
-        }).code == 874);
+  CHECK(
+      ThrownBy([&] {
+        read(
+            R"({"space": "calculon", "dimensions": [{"path": "plan.recompute", "values": ["full"]}]})");
+      }).code == 874);
 }
 
 }  // namespace
