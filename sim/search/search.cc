@@ -33,7 +33,7 @@
 // them, and the search ends with a proof (A*, Hart et al. 1968; Land and Doig 1960).
 //
 // Example: GPT-3 175B on 64 A100, Calculon's 3.2 million executions: a third are the same plan as
-// another, of the others most hold more state than a GPU has, some hundreds are simulated.
+// another, two fifths name networks that no order of ranks gives, and of the rest 2,300 are simulated.
 //
 // Candidates are taken kBatch at a time, whatever the number of threads: the same plans are
 // simulated, counted and found on one core and on a hundred.
