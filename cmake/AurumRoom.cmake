@@ -47,11 +47,12 @@ function(aurum_room name)
   target_link_libraries(aurum_${name} PUBLIC ${ROOM_DEPENDS} PRIVATE ${ROOM_PRIVATE_DEPENDS})
 endfunction()
 
-# aurum_test(NAME SOURCES ... DEPENDS ...): a doctest binary that ctest runs from the root of the source tree.
+# aurum_test(NAME SOURCES ... DEPENDS ...): a doctest binary that ctest runs from the root of the source tree. What it
+# tests is optimized as ever; its own code runs once, and takes a quarter less time to compile with -O1.
 function(aurum_test name)
   cmake_parse_arguments(TEST "" "" "SOURCES;DEPENDS" ${ARGN})
   add_executable(${name}_test ${TEST_SOURCES})
-  target_compile_options(${name}_test PRIVATE ${AURUM_COMPILE_OPTIONS})
+  target_compile_options(${name}_test PRIVATE ${AURUM_COMPILE_OPTIONS} $<$<CONFIG:Release>:-O1>)
   target_link_libraries(${name}_test PRIVATE ${TEST_DEPENDS} aurum_test_main)
   add_test(NAME ${name} COMMAND ${name}_test WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
 endfunction()
