@@ -2,17 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
-#include <csignal>
-
 #include "cli/commands.h"
+#include "cli/interrupt.h"
 #include "cli/io.h"
 #include "cli/version.h"
 
 namespace aurum {
 namespace {
-
-std::atomic<bool> g_stop{false};
 
 Json SummaryJson(const MergeSummary& summary, const std::string& output) {
   Json out = Json::Object();
@@ -55,11 +51,9 @@ ExitCode MergeCommand(const Options& options, const std::vector<std::string>& in
     ThrowInput(709, "a merge writes a database, and a summary as text or JSON",
                "-o ALL.db, then aurum report ALL.db -o all.csv", ExitCode::kUsage);
   }
-  std::signal(SIGINT, [](int) { g_stop = true; });
-  std::signal(SIGTERM, [](int) { g_stop = true; });
   MergeOptions merge;
   merge.partial = partial;
-  merge.stop = &g_stop;
+  merge.stop = StopOnInterrupt();
   const MergeSummary summary = MergeStores(inputs, options.output, merge);
   std::string said =
       fmt::format("{} of {} points of {} stores: {} ok, {} infeasible, {} failed",

@@ -4,27 +4,17 @@
 
 #include <unistd.h>
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 
 #include "cli/commands.h"
+#include "cli/interrupt.h"
 #include "cli/io.h"
 #include "cli/version.h"
 #include "sim/core/units.h"
 
 namespace aurum {
 namespace {
-
-std::atomic<bool> g_stop{false};
-
-void OnInterrupt(int signal) {
-  if (g_stop.exchange(true) && signal == SIGINT) {
-    std::signal(signal, SIG_DFL);
-    std::raise(signal);
-  }
-}
 
 Objective ObjectiveOf(const std::string& name) {
   for (const Objective each :
@@ -242,9 +232,7 @@ ExitCode SearchCommand(const Options& options, const std::string& file,
   search.accept_at_risk = command.at_risk;
   search.level = options.level;
   search.jobs = options.jobs;
-  search.stop = &g_stop;
-  std::signal(SIGINT, OnInterrupt);
-  std::signal(SIGTERM, OnInterrupt);
+  search.stop = StopOnInterrupt();
   const bool terminal = options.progress && isatty(STDERR_FILENO) != 0;
   search.progress = [&](std::uint64_t done, std::uint64_t all, std::uint64_t simulated) {
     if (!terminal) return;

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "cli/commands.h"
+#include "cli/interrupt.h"
 #include "cli/io.h"
 #include "cli/version.h"
 #include "sim/spread/crew.h"
@@ -26,17 +27,6 @@
 
 namespace aurum {
 namespace {
-
-std::atomic<bool> g_stop{false};
-
-// The first Ctrl-C ends the sweep in order, the second at once.
-// Whoever presses Ctrl-C twice means it; schedulers send SIGTERM to a process and again to its group.
-void OnInterrupt(int signal) {
-  if (g_stop.exchange(true) && signal == SIGINT) {
-    std::signal(signal, SIG_DFL);
-    std::raise(signal);
-  }
-}
 
 std::string Duration(double seconds) {
   const long long whole = std::llround(seconds);
@@ -242,12 +232,12 @@ void Serve(const Options& options, const std::string& file, const DesignOptions&
     RefuseToServe(courier, ThisMachine(), error.diagnostic().message);
   }
   if (!study) {
-    AwaitDismissal(courier, &g_stop);
+    AwaitDismissal(courier, StopOnInterrupt());
     return;
   }
   const ServeSummary summary =
       ServeCrew(courier, *study, job->evaluate, JobsOfRank(options, courier->ranks_here()),
-                ThisMachine(), &g_stop, CrewOptionsOf(spread));
+                ThisMachine(), StopOnInterrupt(), CrewOptionsOf(spread));
   if (summary.deserted) {
     Narrate(options, fmt::format("rank {} on {}: rank 0 has fallen silent; the same command goes "
                                  "on from what it stored",
@@ -288,7 +278,7 @@ ExitCode Sweep(const Options& options, const std::string& file, const DesignOpti
   SweepOptions run;
   run.jobs = options.jobs;
   run.shard = job.shard;
-  run.stop = &g_stop;
+  run.stop = StopOnInterrupt();
   std::signal(SIGXFSZ, SIG_IGN);  // a quota is an error of the write, and then ours (E0726)
   const bool terminal = options.progress && isatty(STDERR_FILENO) != 0;
   bool shown = false;
@@ -361,8 +351,7 @@ ExitCode Sweep(const Options& options, const std::string& file, const DesignOpti
 
 ExitCode SweepCommand(const Options& options, const std::string& file,
                       const DesignOptions& designed, const SpreadCommandLine& spread) {
-  std::signal(SIGINT, OnInterrupt);
-  std::signal(SIGTERM, OnInterrupt);
+  StopOnInterrupt();
   if (spread.mpi == "off" || (spread.mpi == "auto" && RanksStarted() == 1))
     return Sweep(options, file, designed, spread, nullptr, nullptr);
   MpiCourier courier(std::filesystem::read_symlink("/proc/self/exe").parent_path().string());

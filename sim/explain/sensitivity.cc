@@ -1,15 +1,12 @@
 #include "sim/explain/sensitivity.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstddef>
-#include <exception>
 #include <memory>
-#include <mutex>
-#include <thread>
 #include <utility>
 
+#include "sim/core/parallel.h"
 #include "sim/study/fixes.h"
 
 // Why simulate again instead of adding up seconds: a step is a maximum of sums. Ten percent off a collective
@@ -27,30 +24,6 @@ struct Change {
 };
 
 constexpr double kNoLimit = 1000;  // times a link's rate
-
-template <typename Do>
-void InParallel(std::size_t count, int jobs, Do work) {
-  const std::size_t wanted =
-      jobs > 0 ? static_cast<std::size_t>(jobs) : std::max(1U, std::thread::hardware_concurrency());
-  std::atomic<std::size_t> next{0};
-  std::exception_ptr failed;
-  std::mutex guard;
-  const auto run = [&] {
-    for (std::size_t i = next++; i < count; i = next++) {
-      try {
-        work(i);
-      } catch (...) {
-        const std::lock_guard lock(guard);
-        if (!failed) failed = std::current_exception();
-      }
-    }
-  };
-  std::vector<std::thread> threads;
-  for (std::size_t t = 1; t < std::min(wanted, count); ++t) threads.emplace_back(run);
-  run();
-  for (std::thread& thread : threads) thread.join();
-  if (failed) std::rethrow_exception(failed);
-}
 
 std::string SetWord(const Change& change) {
   return change.path + "=" +
@@ -174,7 +147,7 @@ std::vector<Sensitivity> MeasureSensitivities(const Evaluation& evaluation,
   std::vector<Candidate> candidates = Resources(evaluation.scenario, options.factor);
   for (Candidate& choice : Choices(evaluation.scenario)) candidates.push_back(std::move(choice));
   std::vector<std::optional<Sensitivity>> found(candidates.size());
-  InParallel(candidates.size(), options.jobs, [&](std::size_t i) {
+  InParallel(candidates.size(), options.jobs, [&](std::size_t, std::size_t i) {
     const Candidate& candidate = candidates[i];
     const auto e = EvaluateChanged(document, candidate.changes, cache, options.level);
     if (!e) return;
@@ -219,7 +192,7 @@ std::vector<MicroBatchRow> MicroBatchLadder(const Evaluation& evaluation,
   }
   std::sort(sizes.begin(), sizes.end());
   std::vector<std::optional<MicroBatchRow>> found(sizes.size());
-  InParallel(sizes.size(), options.jobs, [&](std::size_t i) {
+  InParallel(sizes.size(), options.jobs, [&](std::size_t, std::size_t i) {
     const Change change{"plan.micro_batch_size", Json(sizes[i])};
     const auto e = EvaluateChanged(document, {change}, cache, options.level);
     if (!e) return;
@@ -287,7 +260,7 @@ std::vector<LinkLimit> MeasureLinkLimits(const Evaluation& evaluation, const Jso
   }
   if (lifted.size() == 2) lifted.pop_back();  // one kind is all
   std::vector<std::optional<LinkLimit>> found(lifted.size());
-  InParallel(lifted.size(), options.jobs, [&](std::size_t i) {
+  InParallel(lifted.size(), options.jobs, [&](std::size_t, std::size_t i) {
     // There is no what-if factor for every kind of link, so the cluster itself is another.
     Scenario s = ReadScenario(document, cache);
     if (s.steps != nullptr && s.steps->size() > 1) {

@@ -94,6 +94,8 @@ class Pipeline {
     next_.assign(passes_.size(), 0);
   }
 
+  // In order, by stage.
+  const std::vector<std::vector<Pass>>& passes() const { return passes_; }
   // When each stage has run all its passes.
   const std::vector<double>& Run() {
     bool moved = true;
@@ -248,14 +250,14 @@ PlanBound BoundOf(const Scenario& scenario, const PlanCosts& costs) {
     }
     bound.step_s = std::max(bound.step_s, HostSeconds(costs, stage));
   }
-  const std::vector<double> ends = Pipeline(costs).Run();
-  const std::vector<std::vector<Pass>> passes = MakeSchedule(costs.pipeline);
+  Pipeline pipeline(costs);
+  const std::vector<double>& ends = pipeline.Run();
   for (std::size_t i = 0; i < ends.size(); ++i) {
     const StageCosts& stage = costs.stages[first + i];
     bound.step_s = std::max(bound.step_s, ends[i] + AfterPasses(stage));
     const LastingMemory lasting = LastingOf(scenario, stage.rank);
-    bound.memory_bytes =
-        std::max(bound.memory_bytes, PeakOf(scenario, lasting, MostKept(stage, passes[i])));
+    bound.memory_bytes = std::max(bound.memory_bytes,
+                                  PeakOf(scenario, lasting, MostKept(stage, pipeline.passes()[i])));
   }
   bound.step_s *= kSlack;
   bound.memory_bytes *= kSlack;

@@ -79,11 +79,7 @@ class Maker {
     const auto add = [&](const char* name, const std::string& path, const auto& values, bool state,
                          bool late) {
       Dimension d{name, {}, late, state};
-      for (const auto& value : values) {
-        Json json(value);
-        const std::string label = json.IsString() ? json.AsString() : json.Dump();
-        d.choices.push_back({label, {{path, json}}});
-      }
+      d.choices = ChoicesOf(path, std::vector<Json>(values.begin(), values.end()));
       space.dimensions.push_back(std::move(d));
     };
     const std::vector<double> shares = {0, 1};

@@ -42,11 +42,7 @@ class Maker {
     d.name = name;
     d.state = state;
     d.late = late;
-    for (const T& value : values) {
-      Json json(value);
-      const std::string label = json.IsString() ? json.AsString() : json.Dump();
-      d.choices.push_back({label, {{path, std::move(json)}}});
-    }
+    d.choices = ChoicesOf(path, std::vector<Json>(values.begin(), values.end()));
     space_.dimensions.push_back(std::move(d));
   }
 

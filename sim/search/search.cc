@@ -4,18 +4,16 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <exception>
 #include <limits>
-#include <mutex>
 #include <queue>
 #include <set>
-#include <thread>
 #include <tuple>
 #include <utility>
 
-#include "sim/core/object_reader.h"
+#include "sim/core/parallel.h"
 #include "sim/core/units.h"
 #include "sim/search/bound.h"
+#include "sim/study/axis.h"
 #include "sim/study/budget.h"
 
 // Best first, with bounds
@@ -84,30 +82,6 @@ double ScoreOf(const Scenario& s, Objective objective, double step_s) {
   return step_s;
 }
 
-// ---- threads
-
-// fn(i) for every i < n, on so many threads; the first exception comes out.
-template <typename Fn>
-void InParallel(std::size_t n, std::size_t jobs, Fn fn) {
-  std::atomic<std::size_t> next{0};
-  std::exception_ptr error;
-  std::mutex mutex;
-  const auto work = [&](std::size_t worker) {
-    try {
-      for (std::size_t i = next++; i < n; i = next++) fn(worker, i);
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      if (!error) error = std::current_exception();
-      next = n;
-    }
-  };
-  std::vector<std::thread> threads;
-  for (std::size_t t = 1; t < std::min(jobs, n); ++t) threads.emplace_back(work, t);
-  work(0);
-  for (std::thread& thread : threads) thread.join();
-  if (error) std::rethrow_exception(error);
-}
-
 // ---- arithmetic that needs no reading
 
 // Refuses what the plan's reader would refuse for its degrees, with the reader's codes. Only where
@@ -125,7 +99,7 @@ class DegreeCheck {
     batch_ = s.workload.global_batch_size;
     for (std::size_t d = 0; d < space.dimensions.size(); ++d) {
       for (const auto& [path, value] : space.dimensions[d].choices.front().set) {
-        const std::string pointer = AxisPointerOf(path);
+        const std::string pointer = AxisPointer(path);
         Degree* degree = pointer == backbone + "tp"            ? &tp_
                          : pointer == backbone + "cp"          ? &cp_
                          : pointer == backbone + "pp"          ? &pp_
@@ -180,13 +154,6 @@ class DegreeCheck {
       return dimension == SIZE_MAX ? told : values[at[dimension]];
     }
   };
-  static std::string AxisPointerOf(const std::string& path) {
-    if (!path.empty() && path.front() == '/') return path;
-    std::string pointer = "/" + path;
-    std::replace(pointer.begin(), pointer.end(), '.', '/');
-    return pointer;
-  }
-
   bool plain_ = true;
   Degree tp_, cp_, pp_, micro_batch_;
   std::int64_t gpus_ = 1, batch_ = 1;
@@ -207,12 +174,10 @@ class Searcher {
       : base_(document), cache_(cache), early_(space.Early()) {
     report_.space = space;
     report_.options = options;
-    jobs_ = options.jobs > 0 ? static_cast<std::size_t>(options.jobs)
-                             : std::max(1U, std::thread::hardware_concurrency());
     std::erase_if(base_.root.members(), [](const auto& member) {
       return member.first == "search" || member.first == "sweep";
     });
-    documents_.assign(jobs_, base_);
+    documents_.assign(ThreadsOf(options.jobs), base_);
   }
 
   SearchReport Run() {
@@ -402,7 +367,7 @@ class Searcher {
         std::tie(verdicts[i].code, verdicts[i].reason) = degrees_->Refuse(at);
         known[i] = !verdicts[i].code.empty() || too_large.count(StateKey(at)) > 0;
       }
-      InParallel(n, jobs_, [&](std::size_t worker, std::size_t i) {
+      InParallel(n, report_.options.jobs, [&](std::size_t worker, std::size_t i) {
         if (!known[i]) verdicts[i] = Judge(worker, EarlyOf(first + i), false);
       });
       for (std::size_t i = 0; i < n; ++i) {
@@ -495,13 +460,15 @@ class Searcher {
       }
       std::vector<Verdict> verdicts(unbounded.size());
       std::vector<Valued> plans(members.size());
-      InParallel(unbounded.size() + members.size(), jobs_, [&](std::size_t worker, std::size_t i) {
-        if (i < members.size()) {
-          plans[i] = Simulate(worker, members[i]);
-        } else {
-          verdicts[i - members.size()] = Judge(worker, unbounded[i - members.size()].at, true);
-        }
-      });
+      InParallel(unbounded.size() + members.size(), report_.options.jobs,
+                 [&](std::size_t worker, std::size_t i) {
+                   if (i < members.size()) {
+                     plans[i] = Simulate(worker, members[i]);
+                   } else {
+                     verdicts[i - members.size()] =
+                         Judge(worker, unbounded[i - members.size()].at, true);
+                   }
+                 });
       for (std::size_t i = 0; i < members.size(); ++i) Take(members[i], std::move(plans[i]));
       for (std::size_t i = 0; i < unbounded.size(); ++i) {
         Entry& entry = unbounded[i];
@@ -612,7 +579,7 @@ class Searcher {
       for (const auto& [path, value] : space().dimensions[d].choices[at[d]].set) {
         const Json* told = FindPath(base_.root, path);
         if (told != nullptr && told->Dump() == value.Dump()) continue;
-        settings.push_back(path + "=" + (value.IsString() ? value.AsString() : value.Dump()));
+        settings.push_back(path + "=" + LabelOf(value));
       }
     }
     return settings;
@@ -640,7 +607,7 @@ class Searcher {
     SortValued();
     const std::size_t n = std::min(valued_.size(), Wanted());
     std::vector<Valued> again(n);
-    InParallel(n, jobs_, [&](std::size_t worker, std::size_t i) {
+    InParallel(n, report_.options.jobs, [&](std::size_t worker, std::size_t i) {
       JsonDocument& document = documents_[worker];
       space().Apply(valued_[i].second.at, &document);
       try {
@@ -687,7 +654,6 @@ class Searcher {
   JsonDocument base_;
   InputCache* cache_;
   std::size_t early_;
-  std::size_t jobs_ = 1;
   SearchReport report_;
   std::optional<DegreeCheck> degrees_;
   std::vector<JsonDocument> documents_;  // by thread

@@ -9,10 +9,6 @@
 namespace aurum {
 namespace {
 
-std::string LabelOf(const Json& value) {
-  return value.IsString() ? value.AsString() : value.Dump();
-}
-
 // Paths that leave weights, gradients and optimizer states of a GPU as they are.
 bool ChangesState(const std::string& path) {
   const std::string pointer = AxisPointer(path);
@@ -30,8 +26,7 @@ Dimension OfAxis(const Axis& axis) {
   dimension.name = dot == std::string::npos ? axis.path : axis.path.substr(dot + 1);
   dimension.state = ChangesState(axis.path);
   dimension.late = AxisPointer(axis.path) == "/plan/rank_order";
-  for (const Json& value : axis.values)
-    dimension.choices.push_back({LabelOf(value), {{axis.path, value}}});
+  dimension.choices = ChoicesOf(axis.path, axis.values);
   return dimension;
 }
 
@@ -150,6 +145,16 @@ Dimension ReadDimension(ObjectReader* reader) {
 }
 
 }  // namespace
+
+std::string LabelOf(const Json& value) {
+  return value.IsString() ? value.AsString() : value.Dump();
+}
+
+std::vector<Choice> ChoicesOf(const std::string& path, const std::vector<Json>& values) {
+  std::vector<Choice> choices;
+  for (const Json& value : values) choices.push_back({LabelOf(value), {{path, value}}});
+  return choices;
+}
 
 std::size_t PlanSpace::Early() const {
   return static_cast<std::size_t>(std::count_if(dimensions.begin(), dimensions.end(),

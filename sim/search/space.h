@@ -20,6 +20,9 @@ struct Choice {
   std::vector<std::pair<std::string, Json>>
       set;  // paths of the scenario; the same for all choices of a dimension
 };
+std::string LabelOf(const Json& value);  // as --set takes it
+// The choices of one path.
+std::vector<Choice> ChoicesOf(const std::string& path, const std::vector<Json>& values);
 struct Dimension {
   std::string name;  // "tp"
   std::vector<Choice> choices;

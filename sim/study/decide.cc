@@ -1,15 +1,12 @@
 #include "sim/study/decide.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdio>
-#include <exception>
-#include <mutex>
 #include <set>
-#include <thread>
 #include <utility>
 
+#include "sim/core/parallel.h"
 #include "sim/core/units.h"
 #include "sim/plan/rank_groups.h"
 #include "sim/plan/split.h"
@@ -139,27 +136,9 @@ bool HasExperts(const Module& module) {
 
 Decision Decide(std::string what, std::vector<Alternative> alternatives,
                 const JsonDocument& document, InputCache* cache, const DecideOptions& options) {
-  const std::size_t count = alternatives.size();
-  const std::size_t wanted = options.jobs > 0 ? static_cast<std::size_t>(options.jobs)
-                                              : std::max(1U, std::thread::hardware_concurrency());
-  std::atomic<std::size_t> next{0};
-  std::exception_ptr failed;
-  std::mutex guard;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < count; i = next++) {
-      try {
-        Simulate(document, cache, options.level, &alternatives[i]);
-      } catch (...) {
-        const std::lock_guard lock(guard);
-        if (!failed) failed = std::current_exception();
-      }
-    }
-  };
-  std::vector<std::thread> threads;
-  for (std::size_t t = 1; t < std::min(wanted, count); ++t) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
-  if (failed) std::rethrow_exception(failed);
+  InParallel(alternatives.size(), options.jobs, [&](std::size_t, std::size_t i) {
+    Simulate(document, cache, options.level, &alternatives[i]);
+  });
 
   Decision decision;
   decision.what = std::move(what);

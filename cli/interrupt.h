@@ -1,0 +1,11 @@
+#pragma once
+
+#include <atomic>
+
+namespace aurum {
+
+// From now on the first SIGINT or SIGTERM sets the flag that is returned, and the command ends in order;
+// a second SIGINT ends the process at once. One flag for all callers.
+const std::atomic<bool>* StopOnInterrupt();
+
+}  // namespace aurum
