@@ -15,6 +15,11 @@ constexpr double kErrorFloor = 0.01;  // below 1 % an error counts as a square a
 
 }  // namespace
 
+double* DesignMatrix::AddRow() {
+  values.resize(values.size() + columns, 0.0);
+  return values.data() + values.size() - columns;
+}
+
 // Lawson and Hanson's active set (Solving Least Squares Problems, 1974, chapter 23), on the normal
 // equations as in Bro and De Jong (J. Chemometrics 11, 1997): the matrices here have hundreds of
 // rows but at most a dozen columns, so AᵀA is formed once and every step solves a system of a dozen

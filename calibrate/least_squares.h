@@ -15,10 +15,7 @@ struct DesignMatrix {
 
   explicit DesignMatrix(std::size_t column_count) : columns(column_count) {}
   std::size_t rows() const { return columns == 0 ? 0 : values.size() / columns; }
-  double* AddRow() {
-    values.resize(values.size() + columns, 0.0);
-    return values.data() + values.size() - columns;
-  }
+  double* AddRow();  // of zeros; valid until the next one
 };
 
 // argmin ‖A·x − b‖² over x ≥ 0. A column of zeros gets 0.
