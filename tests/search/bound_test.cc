@@ -94,6 +94,39 @@ TEST_CASE("every shipped scenario's bound holds") {
   }
 }
 
+TEST_CASE("prices of a book are those that a plan would find itself") {
+  PriceBook book;
+  int compared = 0;
+  for (std::uint64_t number = 0; number < 600; ++number) {
+    CAPTURE(number);
+    const JsonDocument document = RandomPlan(number % 300).Make();  // every one twice
+    try {
+      const Scenario s = ReadScenario(document, &Cache());
+      const PlanCosts own = CostPlan(s, true), booked = CostPlan(s, true, &book);
+      REQUIRE(own.stages.size() == booked.stages.size());
+      for (std::size_t i = 0; i < own.stages.size(); ++i) {
+        const StageCosts &a = own.stages[i], &b = booked.stages[i];
+        CHECK(a.late_reduce_s == b.late_reduce_s);
+        REQUIRE(a.chunks.size() == b.chunks.size());
+        for (std::size_t c = 0; c < a.chunks.size(); ++c) {
+          CHECK(a.chunks[c].send_s == b.chunks[c].send_s);
+          CHECK(a.chunks[c].return_s == b.chunks[c].return_s);
+          for (std::size_t p = 0; p < a.chunks[c].passes.size(); ++p) {
+            const PassCosts &x = a.chunks[c].passes[p], &y = b.chunks[c].passes[p];
+            CHECK(x.forward_in_line_s == y.forward_in_line_s);
+            CHECK(x.backward_in_line_s == y.backward_in_line_s);
+            CHECK(x.edge_s == y.edge_s);
+          }
+        }
+      }
+      CHECK(BoundOf(s, own).step_s == BoundOf(s, booked).step_s);
+      ++compared;
+    } catch (const InputError&) {
+    }
+  }
+  CHECK(compared > 200);
+}
+
 TEST_CASE("equal stages without communication: the closed form of 1F1B") {
   const JsonDocument document = Document("tests/plan/fixtures/uniform-96-layers.json", "8xh100-hgx",
                                          {"plan.backbone.pp=8", "workload.global_batch_size=32"});
