@@ -124,11 +124,11 @@ class Lowering {
     assert(acyclic);
   }
 
-  PlanCosts Costs(bool communication) {
+  PlanCosts Costs(bool communication, PriceBook* book) {
     MakeUnits();
     pricer_.emplace(s_, options_, &program_);
     for (std::size_t stage = 0; stage < stages_.size(); ++stage) AskForCommunication(stage);
-    communication ? pricer_->Settle() : pricer_->SettleUnpriced();
+    communication ? pricer_->SettleCosts(book) : pricer_->SettleUnpriced();
     PlanCosts costs;
     costs.encoder_stages = s_.plan.encoder_stages;
     costs.pipeline = pipeline_;
@@ -557,9 +557,9 @@ std::uint32_t Program::ClassOf(int gpu) const {
   return c;
 }
 
-PlanCosts CostPlan(const Scenario& scenario, bool communication) {
+PlanCosts CostPlan(const Scenario& scenario, bool communication, PriceBook* book) {
   const LowerOptions options;
-  return Lowering(scenario, options).Costs(communication);
+  return Lowering(scenario, options).Costs(communication, book);
 }
 
 Program Lower(const Scenario& scenario, const LowerOptions& options) {

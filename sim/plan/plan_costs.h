@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "sim/plan/price_book.h"
 #include "sim/plan/program.h"
 #include "sim/plan/schedule.h"
 
@@ -46,7 +47,8 @@ struct PlanCosts {
   bool exact_loads = true;    // false: micro-batches differ, and these are those of a mean one
 };
 
-// `communication` = false: nothing is priced that goes over a link, and counts as nothing.
-PlanCosts CostPlan(const Scenario& scenario, bool communication);
+// `communication` = false: nothing is priced that goes over a link, and counts as nothing. `book`: for
+// prices that plans have in common (price_book.h); the same costs, sooner.
+PlanCosts CostPlan(const Scenario& scenario, bool communication, PriceBook* book = nullptr);
 
 }  // namespace aurum

@@ -26,9 +26,7 @@ std::vector<std::pair<int, int>> Pairs(const std::vector<RankGroup>& groups) {
 }  // namespace
 
 PlanPricer::PlanPricer(const Scenario& scenario, const LowerOptions& options, Program* program)
-    : s_(scenario), options_(options), program_(*program) {
-  ResolveCommScale();
-}
+    : s_(scenario), options_(options), program_(*program) {}
 
 // Imposing a bus bandwidth scales every link alike. Scaling bandwidth by f is moving 1/f of the
 // bytes.
@@ -205,6 +203,22 @@ CommId PlanPricer::Transfer(double bytes, std::size_t stage, GroupKind direction
 }
 
 void PlanPricer::Settle() {
+  ResolveCommScale();
+  SettlePriced();
+}
+
+void PlanPricer::SettleCosts(PriceBook* book) {
+  if (s_.what_if.comm_bw_bytes_per_s) ResolveCommScale();
+  if (book != nullptr) {
+    if (const auto number = book->NumberOf(s_.cluster, s_.profile)) {
+      book_ = book;
+      book_number_ = *number;
+    }
+  }
+  SettlePriced();
+}
+
+void PlanPricer::SettlePriced() {
   // Without traffic, and where all groups of a stage cost the same, a stage is a class: a sweep need
   // not look for it a million times.
   const bool sought = options_.traffic != Traffic::kNone || options_.fold == Fold::kOff ||
@@ -236,7 +250,7 @@ bool PlanPricer::PriceAlike() {
   provenance_of_.clear();
   Provenance provenance = own_provenance_;
   for (Asked& asked : asked_) {
-    const AlikePrice price = PriceOfAlike(asked);
+    const AlikePrice price = book_ == nullptr ? PriceOfAlike(asked) : BookedPriceOf(asked);
     if (!price.alike) return false;
     provenance = Weakest(provenance, price.provenance);
     asked.first_price = prices.size();
@@ -251,7 +265,7 @@ bool PlanPricer::PriceAlike() {
   return true;
 }
 
-PlanPricer::AlikePrice PlanPricer::PriceOfAlike(const Asked& asked) const {
+AlikePrice PlanPricer::PriceOfAlike(const Asked& asked) const {
   const std::vector<CollectiveCost> costs =
       Costs(asked, PlacedGroups(s_.plan, asked.stage, asked.groups));
   AlikePrice price{true, costs.front().seconds, costs.front().latency_s};
@@ -262,7 +276,57 @@ PlanPricer::AlikePrice PlanPricer::PriceOfAlike(const Asked& asked) const {
   return price;
 }
 
-const PlanPricer::AlikePrice& PlanPricer::KnownPriceOf(CommId comm) {
+AlikePrice PlanPricer::BookedPriceOf(const Asked& asked) const {
+  return book_->Get(BookKey(asked), [&] { return PriceOfAlike(asked); });
+}
+
+// What PriceOfAlike() reads: the GPUs (by how the stage and the one it sends to are cut, and how ranks
+// are ordered), the bytes and how they are passed on, and what the stack and the plan say of it.
+PriceBook::Key PlanPricer::BookKey(const Asked& asked) const {
+  PriceBook::Key key{};
+  std::size_t at = 0;
+  const auto number = [&](auto value) { key[at++] = static_cast<std::uint64_t>(value); };
+  const auto pair = [&](int a, int b) {
+    number(static_cast<std::uint64_t>(static_cast<std::uint32_t>(a)) << 32 |
+           static_cast<std::uint32_t>(b));
+  };
+  const auto figure = [&](double value) { number(std::bit_cast<std::uint64_t>(value)); };
+  const auto layout = [&](const StageLayout& l) {
+    pair(l.first_gpu, l.tp);
+    pair(l.cp, l.dp);
+    pair(l.expert_tp, l.ep);
+    number(l.shard);
+  };
+  const CollectiveOptions options = OptionsFor(asked);
+  number(book_number_);
+  pair(asked.transfer ? -1 : static_cast<int>(asked.kind), static_cast<int>(asked.groups));
+  pair(static_cast<int>(options.algorithm), options.sharp ? 1 : 0);
+  figure(asked.bytes);
+  figure(BufferOf(asked));
+  figure(program_.comm_scale);
+  figure(options.network_efficiency);
+  figure(options.intra_factor);
+  figure(s_.stack->tp_communication_factor);
+  layout(LayoutOf(s_.plan, asked.stage));
+  if (IsPair(asked.groups)) {
+    layout(LayoutOf(s_.plan, *NeighbourOf(s_.plan, asked.stage, asked.groups)));
+    number(TransferShares(asked));
+  } else {
+    at += 5;
+  }
+  if (s_.plan.rank_order != kDefaultRankOrder) {
+    std::uint64_t order = 1;
+    for (const RankDimension d : s_.plan.rank_order)
+      order = order << 8 | static_cast<std::uint64_t>(d);
+    number(order);
+    pair(s_.plan.tp, s_.plan.cp);
+    pair(s_.plan.dp, s_.plan.pp);
+  }
+  assert(at <= key.size());
+  return key;
+}
+
+const AlikePrice& PlanPricer::KnownPriceOf(CommId comm) {
   constexpr std::size_t kMostPrices = 200'000;
   known_prices_.resize(asked_.size());
   const auto [entry, is_new] =

@@ -10,6 +10,7 @@
 #include "sim/collectives/chunk.h"
 #include "sim/collectives/collective.h"
 #include "sim/plan/lower.h"
+#include "sim/plan/price_book.h"
 #include "sim/plan/program.h"
 #include "sim/plan/rank_classes.h"
 #include "sim/plan/units.h"
@@ -81,6 +82,9 @@ class PlanPricer {
   AlignmentCommunication AskForAlignment(std::size_t stage);
 
   void Settle();
+  // The same for costs alone, with prices of a book (may be null) where all groups cost the same. What the
+  // cluster's own bus bandwidth is, is asked only where another one is imposed.
+  void SettleCosts(PriceBook* book);
   // Instead: every stage is a class, and what was asked for takes no time.
   void SettleUnpriced();
   // Prices the same communications under the scenario's present what-if, where Settle() found all
@@ -114,12 +118,6 @@ class PlanPricer {
     int times = 0;        // asked for
     bool speaks = false;  // takes time, when it was settled
   };
-  // Of all groups of one communication, which cost the same.
-  struct AlikePrice {
-    bool alike = false;
-    double seconds = 0, latency_s = 0;
-    Provenance provenance = Provenance::kMeasured;
-  };
 
   bool Training() const { return s_.workload.task == Task::kTrain; }
   CommId Ask(const Asked& asked);
@@ -136,6 +134,9 @@ class PlanPricer {
   void AddGather(const Asked& asked, CollectiveCost* cost) const;
   Fabric WholeFabric() const;
   AlikePrice PriceOfAlike(const Asked& asked) const;
+  AlikePrice BookedPriceOf(const Asked& asked) const;
+  PriceBook::Key BookKey(const Asked& asked) const;
+  void SettlePriced();
   const AlikePrice& KnownPriceOf(CommId comm);
   double ScaleOfBandwidth() const;
   bool PriceAlike();
@@ -156,6 +157,8 @@ class PlanPricer {
   bool aligns_in_group_ = false;      // of several ranks, over which imposed misalignment goes
   double aligned_token_bytes_ = 0;    // of one of them
   bool alike_ = false;
+  PriceBook* book_ = nullptr;
+  std::uint64_t book_number_ = 0;  // of cluster and profile
   double priced_scale_ = 0;                            // comm_scale of prices_
   Provenance own_provenance_ = Provenance::kMeasured;  // of the program, before its communications
   std::vector<Provenance> provenance_of_;              // by communication

@@ -47,6 +47,8 @@ struct PipelineShape {
   int chunks = 1;         // v: of a stage; 1 for k1F1B and kZeroBubbleH1, 2 for kZeroBubbleV and
                           // kDualPipe, any for kGpipe and kInterleaved
   int micro_batches = 1;  // m
+
+  bool operator==(const PipelineShape&) const = default;
 };
 
 // Where the chunk of a stage stands in the model: 0 … stages · chunks − 1, or − 1 for kDualPipe's

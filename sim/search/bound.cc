@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <memory>
 
 #include "sim/memory/memory.h"
 #include "sim/memory/state.h"
@@ -78,24 +80,64 @@ PassTime TimeOf(const ChunkCosts& chunk, const Pass& pass) {
   return time;
 }
 
-// When passes end, s; by stage, chunk and micro-batch.
+using PassLists = std::vector<std::vector<Pass>>;  // by stage
+
+// A search asks for the same schedule many times in a row: plans that differ in what they recompute,
+// shard or offload have one. The last few of a thread are kept.
+std::shared_ptr<const PassLists> ScheduleOf(const PipelineShape& shape) {
+  struct Known {
+    PipelineShape shape;
+    std::shared_ptr<const PassLists> schedule;
+  };
+  constexpr std::size_t kKept = 4;
+  thread_local std::array<Known, kKept> known;
+  thread_local std::size_t next = 0;
+  for (const Known& each : known) {
+    if (each.schedule != nullptr && each.shape == shape) return each.schedule;
+  }
+  known[next] = {shape, std::make_shared<const PassLists>(MakeSchedule(shape))};
+  const auto schedule = known[next].schedule;
+  next = (next + 1) % kKept;
+  return schedule;
+}
+
+// When passes end, s; by chunk of a stage and micro-batch.
 class Pipeline {
  public:
-  explicit Pipeline(const PlanCosts& costs)
-      : costs_(costs),
-        shape_(costs.pipeline),
-        passes_(MakeSchedule(costs.pipeline)),
-        chunks_(static_cast<std::size_t>(costs.pipeline.chunks)),
-        micro_(static_cast<std::size_t>(costs.pipeline.micro_batches)) {
-    const std::size_t all = passes_.size() * chunks_ * micro_;
-    forward_.assign(all, kNotYet);
-    backward_.assign(all, kNotYet);
-    free_.assign(passes_.size(), costs.begin_s);
-    next_.assign(passes_.size(), 0);
+  Pipeline(const PlanCosts& costs, const PassLists& passes)
+      : passes_(passes), micro_(static_cast<std::size_t>(costs.pipeline.micro_batches)) {
+    const auto chunks = static_cast<std::size_t>(costs.pipeline.chunks);
+    places_.resize(passes.size() * chunks);
+    for (std::size_t stage = 0; stage < passes.size(); ++stage) {
+      for (std::size_t chunk = 0; chunk < chunks; ++chunk)
+        places_[stage * chunks + chunk].costs = &CostsAt(costs, stage, chunk);
+    }
+    for (std::size_t at = 0; at < places_.size(); ++at) {
+      Place& place = places_[at];
+      const auto stage = static_cast<int>(at / chunks), chunk = static_cast<int>(at % chunks);
+      const auto flat = [&](const StageChunk& to) {
+        return static_cast<std::size_t>(to.stage) * chunks + static_cast<std::size_t>(to.chunk);
+      };
+      if (const auto from = PreviousOf(costs.pipeline, stage, chunk)) {
+        place.previous = flat(*from);
+        place.arrives_s = places_[place.previous].costs->send_s;
+      }
+      if (const auto to = NextOf(costs.pipeline, stage, chunk)) {
+        place.next = flat(*to);
+        place.returns_s = places_[place.next].costs->return_s;
+      }
+      place.plain = std::all_of(place.costs->passes.begin(), place.costs->passes.end(),
+                                [](const PassCosts& pass) { return pass.every == 1; });
+      for (std::size_t kind = 0; kind < place.times.size(); ++kind)
+        place.times[kind] = TimeOf(*place.costs, {.kind = static_cast<PassKind>(kind)});
+    }
+    chunks_ = chunks;
+    forward_.assign(places_.size() * micro_, kNotYet);
+    backward_.assign(places_.size() * micro_, kNotYet);
+    free_.assign(passes.size(), costs.begin_s);
+    next_.assign(passes.size(), 0);
   }
 
-  // In order, by stage.
-  const std::vector<std::vector<Pass>>& passes() const { return passes_; }
   // When each stage has run all its passes.
   const std::vector<double>& Run() {
     bool moved = true;
@@ -110,39 +152,49 @@ class Pipeline {
 
  private:
   static constexpr double kNotYet = -1;
+  static constexpr std::size_t kNone = SIZE_MAX;
+  // A chunk of a stage: where its passes' inputs come from, and what a pass takes.
+  struct Place {
+    const ChunkCosts* costs = nullptr;
+    std::size_t previous = kNone, next = kNone;
+    double arrives_s = 0, returns_s = 0;  // transfers from there
+    bool plain = true;                    // every micro-batch takes the same
+    std::array<PassTime, 4> times;        // by kind, of a plain one
+  };
 
-  const StageCosts& Stage(std::size_t stage) const {
-    return costs_.stages[static_cast<std::size_t>(costs_.encoder_stages) + stage];
+  static const ChunkCosts& CostsAt(const PlanCosts& costs, std::size_t stage, std::size_t chunk) {
+    return costs.stages[static_cast<std::size_t>(costs.encoder_stages) + stage].chunks[chunk];
   }
-  std::size_t At(std::size_t stage, int chunk, int micro_batch) const {
-    return (stage * chunks_ + static_cast<std::size_t>(chunk)) * micro_ +
-           static_cast<std::size_t>(micro_batch);
+  std::size_t At(std::size_t place, const Pass& pass) const {
+    return place * micro_ + static_cast<std::size_t>(pass.micro_batch);
+  }
+  PassTime Time(std::size_t place, const Pass& pass) const {
+    const Place& p = places_[place];
+    return p.plain ? p.times[static_cast<std::size_t>(pass.kind)] : TimeOf(*p.costs, pass);
   }
 
   // When what the pass needs is there; kNotYet while it is not.
-  double Ready(std::size_t stage, const Pass& pass) const {
-    const int s = static_cast<int>(stage);
+  double Ready(std::size_t place, const Pass& pass) const {
+    const Place& p = places_[place];
     if (pass.kind == PassKind::kForward) {
-      const auto from = PreviousOf(shape_, s, pass.chunk);
-      if (!from) return 0;
-      const auto before = static_cast<std::size_t>(from->stage);
-      const double end = forward_[At(before, from->chunk, pass.micro_batch)];
-      if (end == kNotYet) return kNotYet;
-      return end + Stage(before).chunks[static_cast<std::size_t>(from->chunk)].send_s;
+      if (p.previous == kNone) return 0;
+      const double end = forward_[At(p.previous, pass)];
+      return end == kNotYet ? kNotYet : end + p.arrives_s;
     }
     if (pass.kind == PassKind::kWeightGradient) return 0;
-    const auto from = NextOf(shape_, s, pass.chunk);
-    if (!from) return forward_[At(stage, pass.chunk, pass.micro_batch)];
-    const auto after = static_cast<std::size_t>(from->stage);
-    const double end = backward_[At(after, from->chunk, pass.micro_batch)];
-    if (end == kNotYet) return kNotYet;
-    return end + Stage(after).chunks[static_cast<std::size_t>(from->chunk)].return_s;
+    if (p.next == kNone) return forward_[At(place, pass)];
+    const double end = backward_[At(p.next, pass)];
+    return end == kNotYet ? kNotYet : end + p.returns_s;
   }
 
-  void End(std::size_t stage, const Pass& pass, double end) {
-    if (pass.kind == PassKind::kForward) forward_[At(stage, pass.chunk, pass.micro_batch)] = end;
+  void End(std::size_t place, const Pass& pass, double end) {
+    if (pass.kind == PassKind::kForward) forward_[At(place, pass)] = end;
     if (pass.kind == PassKind::kBackward || pass.kind == PassKind::kInputGradient)
-      backward_[At(stage, pass.chunk, pass.micro_batch)] = end;
+      backward_[At(place, pass)] = end;
+  }
+
+  std::size_t PlaceOf(std::size_t stage, const Pass& pass) const {
+    return stage * chunks_ + static_cast<std::size_t>(pass.chunk);
   }
 
   bool Step(std::size_t stage) {
@@ -150,35 +202,34 @@ class Pipeline {
     const std::vector<Pass>& mine = passes_[stage];
     if (at == mine.size()) return false;
     const Pass& pass = mine[at];
-    const ChunkCosts& chunk = Stage(stage).chunks[static_cast<std::size_t>(pass.chunk)];
-    const double ready = Ready(stage, pass);
+    const std::size_t place = PlaceOf(stage, pass);
+    const double ready = Ready(place, pass);
     if (ready == kNotYet) return false;
-    const PassTime time = TimeOf(chunk, pass);
+    const PassTime time = Time(place, pass);
     if (!pass.with_next || at + 1 == mine.size()) {
       free_[stage] = std::max(free_[stage], ready) + time.StreamSeconds();
-      End(stage, pass, std::max(free_[stage], ready + time.DataSeconds()));
+      End(place, pass, std::max(free_[stage], ready + time.DataSeconds()));
       ++at;
       return true;
     }
     const Pass& other = mine[at + 1];
-    const double other_ready = Ready(stage, other);
+    const std::size_t other_place = PlaceOf(stage, other);
+    const double other_ready = Ready(other_place, other);
     if (other_ready == kNotYet) return false;
     const double mine_s = time.kernels_s;
-    const double other_s =
-        TimeOf(Stage(stage).chunks[static_cast<std::size_t>(other.chunk)], other).kernels_s;
+    const double other_s = Time(other_place, other).kernels_s;
     const double mine_end = std::max(free_[stage], ready) + mine_s;
     const double other_end = std::max(free_[stage], other_ready) + other_s;
-    End(stage, pass, mine_end);
-    End(stage, other, other_end);
+    End(place, pass, mine_end);
+    End(other_place, other, other_end);
     free_[stage] = std::max({mine_end, other_end, free_[stage] + mine_s + other_s});
     at += 2;
     return true;
   }
 
-  const PlanCosts& costs_;
-  PipelineShape shape_;
-  std::vector<std::vector<Pass>> passes_;
-  std::size_t chunks_, micro_;
+  const PassLists& passes_;
+  std::size_t micro_, chunks_ = 1;
+  std::vector<Place> places_;
   std::vector<double> forward_, backward_, free_;
   std::vector<std::size_t> next_;
 };
@@ -250,14 +301,15 @@ PlanBound BoundOf(const Scenario& scenario, const PlanCosts& costs) {
     }
     bound.step_s = std::max(bound.step_s, HostSeconds(costs, stage));
   }
-  Pipeline pipeline(costs);
+  const std::shared_ptr<const PassLists> schedule = ScheduleOf(costs.pipeline);
+  Pipeline pipeline(costs, *schedule);
   const std::vector<double>& ends = pipeline.Run();
   for (std::size_t i = 0; i < ends.size(); ++i) {
     const StageCosts& stage = costs.stages[first + i];
     bound.step_s = std::max(bound.step_s, ends[i] + AfterPasses(stage));
     const LastingMemory lasting = LastingOf(scenario, stage.rank);
-    bound.memory_bytes = std::max(bound.memory_bytes,
-                                  PeakOf(scenario, lasting, MostKept(stage, pipeline.passes()[i])));
+    bound.memory_bytes =
+        std::max(bound.memory_bytes, PeakOf(scenario, lasting, MostKept(stage, (*schedule)[i])));
   }
   bound.step_s *= kSlack;
   bound.memory_bytes *= kSlack;

@@ -43,8 +43,7 @@ std::string InWords(const FoundPlan& plan) { return plan.plan + "; " + plan.reci
 
 std::vector<PublishedPlan> CompletePlans(const std::vector<Record>& records,
                                          const PublishedSources& sources,
-                                         const std::string& data_root, InputCache* cache,
-                                         std::uint64_t most) {
+                                         const std::string& data_root, InputCache* cache) {
   std::vector<PublishedPlan> plans;
   std::map<std::string, std::size_t> known;  // by the scenario without its name
   for (const Record& record : records) {
@@ -71,9 +70,8 @@ std::vector<PublishedPlan> CompletePlans(const std::vector<Record>& records,
       if (!t.cluster.IsNull()) cache->AddCluster(t.cluster_name, add(t.cluster, t.cluster_name));
       plan.document = add(t.scenario, "scenario of " + record.facts.id);
       const Scenario s = ReadScenario(plan.document, cache);
-      if (s.workload.task != Task::kTrain || s.workload.Uneven() ||
-          DefaultSpace(s).Combinations() > most)
-        continue;
+      if (s.workload.task != Task::kTrain || s.workload.Uneven()) continue;
+      plan.combinations = DefaultSpace(s).Combinations();
       plan.model = record.facts.model.name;
       plan.gpus = std::to_string(s.cluster->GpuCount()) + " " + record.facts.hardware.gpu;
       plan.sequence = static_cast<std::int64_t>(s.sample.backbone_tokens + 0.5);
@@ -177,12 +175,8 @@ std::string PublishedPlansPage(const std::vector<PublishedPlan>& published,
       "risk count. The rank is 1 and the number of plans that fit and take less time; the gain is "
       "what the best saves of the published plan's "
       "predicted step; `> 10` stands where ten plans or more are better, at which the search "
-      "stops. Configurations whose space has more than " +
-      std::to_string(kMostRanked) +
-      " combinations are not in the table. A gain within the error band of a step (about 20 %) may "
-      "be none; people "
-      "also choose plans for reasons that no step "
-      "time knows.\n\n";
+      "stops. A gain within the error band of a step (about 20 %) may "
+      "be none; people also choose plans for reasons that no step time knows.\n\n";
   text += std::to_string(combinations) + " combinations, " + std::to_string(simulations) +
           " of them simulated.\n\n";
   text +=

@@ -20,20 +20,17 @@ struct PublishedPlan {
   std::vector<std::string> ids;  // of the rows
   std::string source, model, gpus;
   std::int64_t sequence = 0, batch = 0;
-  JsonDocument document;  // its scenario; model and cluster are in the cache
-  double measured_s = 0;  // of the first row
+  JsonDocument document;           // its scenario; model and cluster are in the cache
+  double measured_s = 0;           // of the first row
+  std::uint64_t combinations = 0;  // of the space around it
 };
-
-// Spaces of more combinations are left out of the page: minutes each.
-inline constexpr std::uint64_t kMostRanked = 7000;
 
 // What can be ranked: training on two GPUs or more, with a measured step, where nothing of model,
 // cluster and batch had to be assumed (facts of the plan may be: the notes of the row say which), and
 // which is simulated at all. Models and clusters are added to the cache under names of their own.
 std::vector<PublishedPlan> CompletePlans(const std::vector<Record>& records,
                                          const PublishedSources& sources,
-                                         const std::string& data_root, InputCache* cache,
-                                         std::uint64_t most = kMostRanked);
+                                         const std::string& data_root, InputCache* cache);
 
 // The published plan against the best of DefaultSpace() around its scenario: degrees, micro-batch,
 // recomputation, sharding, placement; precision, optimizer, overlap and what else is told stay.

@@ -330,7 +330,7 @@ class Searcher {
     Verdict verdict;
     try {
       const Scenario s = Read(worker, at);
-      const PlanBound bound = BoundOf(s, CostPlan(s, communication));
+      const PlanBound bound = BoundOf(s, CostPlan(s, communication, &book_));
       verdict.bound_s = bound.step_s;
       verdict.bound = ScoreOf(s, report_.options.objective, bound.step_s);
       verdict.state_bytes = bound.state_bytes;
@@ -653,6 +653,7 @@ class Searcher {
 
   JsonDocument base_;
   InputCache* cache_;
+  PriceBook book_;
   std::size_t early_;
   SearchReport report_;
   std::optional<DegreeCheck> degrees_;
