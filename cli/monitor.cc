@@ -217,7 +217,7 @@ void DiagnoseWatch(Watch* watch) {
   }
 }
 
-double MedianOf(std::vector<double> values) {
+double MedianOfWindow(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t half = values.size() / 2;
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
@@ -228,7 +228,7 @@ double MedianOf(std::vector<double> values) {
 void WarnOfBaseline(const Options& options, const Watch& watch) {
   const MonitorRules& rules = watch.monitor.rules();
   if (!rules.baseline_mar || watch.first_mar.empty()) return;
-  const double mar = MedianOf(watch.first_mar);
+  const double mar = MedianOfWindow(watch.first_mar);
   const double off = mar / *rules.baseline_mar - 1;
   if (BandOf(std::abs(off), rules) == 0) return;
   Diagnostic d;
