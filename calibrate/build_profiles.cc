@@ -1,7 +1,6 @@
 #include "calibrate/build_profiles.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 
 #include "calibrate/devices.h"
@@ -19,7 +18,6 @@
 namespace aurum {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr const char* kTables = "ai-dynamo/aiconfigurator measured tables (Apache-2.0), ";
 
 constexpr const char* kIdle =
@@ -31,8 +29,8 @@ FitQuality RatioQuality(const std::string& source, Provenance provenance) {
   quality.method = "ratio";
   quality.source = source;
   quality.provenance = provenance;
-  quality.holdout_mape = kNaN;
-  quality.training_size_mape = kNaN;
+  quality.holdout_mape = kUnknownError;
+  quality.training_size_mape = kUnknownError;
   return quality;
 }
 

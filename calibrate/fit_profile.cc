@@ -48,7 +48,6 @@
 namespace aurum {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kBandOfError = 1.645 * 1.2533141373155001;  // √(π/2)
 constexpr std::size_t kFolds = 5;
 constexpr double kLeastRoleEffect = 0.005;  // below, no hold-out error tells the difference
@@ -419,7 +418,7 @@ class Fitter {
     fit_.parts.push_back(
         {"attention backward",
          "forward × " + Short(model.backward_flops_ratio * model.backward_time_factor),
-         static_cast<int>(ratios.size()), mape, kNaN, "", Source(rows)});
+         static_cast<int>(ratios.size()), mape, kUnknownError, "", Source(rows)});
     backward_error_ = mape;
   }
 
@@ -441,9 +440,10 @@ class Fitter {
     for (const MeasuredRow* row : rows) fitted.push_back(RowOf(*row));
     DecodeModel& model = out().decode;
     model = FitDecode(fitted, Source(rows));
-    fit_.parts.push_back(
-        {"decode", model.quality.method, model.quality.points, model.quality.holdout_mape, kNaN,
-         Range("tokens", model.length) + ", " + Range("calls", model.calls), model.quality.source});
+    fit_.parts.push_back({"decode", model.quality.method, model.quality.points,
+                          model.quality.holdout_mape, kUnknownError,
+                          Range("tokens", model.length) + ", " + Range("calls", model.calls),
+                          model.quality.source});
   }
 
   struct Line {
@@ -478,8 +478,8 @@ class Fitter {
       out().memory_bound_t0_s = base_->memory_bound_t0_s;
       out().memory_bound_efficiency = base_->memory_bound_efficiency;
       out().memory_bound_source = FromBase(base_->memory_bound_source);
-      fit_.parts.push_back(
-          {"memory-bound", "from " + base_->name, 0, kNaN, kNaN, "", out().memory_bound_source});
+      fit_.parts.push_back({"memory-bound", "from " + base_->name, 0, kUnknownError, kUnknownError,
+                            "", out().memory_bound_source});
       return;
     }
     double error = 0;
@@ -524,7 +524,7 @@ class Fitter {
                                 "…" + Short(range.high) + " bytes, hold-out error " +
                                 Number(memory_error_) + "; " + Source(rows);
     fit_.parts.push_back({"memory-bound", "t0 + bytes/bandwidth", static_cast<int>(rows.size()),
-                          memory_error_, kNaN, Range("bytes", range), Source(rows)});
+                          memory_error_, kUnknownError, Range("bytes", range), Source(rows)});
   }
 
   void Sustained() {
@@ -568,7 +568,8 @@ class Fitter {
     out().sustained_source = "burn of " + Short(rows.front()->item.burn_s) +
                              " s: the last products over the first; " + Source(rows);
     fit_.parts.push_back({"sustained", "× " + Short(out().sustained_factor),
-                          static_cast<int>(rows.size()), kNaN, kNaN, "", Source(rows)});
+                          static_cast<int>(rows.size()), kUnknownError, kUnknownError, "",
+                          Source(rows)});
   }
 
   void Launches() {
@@ -592,8 +593,8 @@ class Fitter {
           "; of a captured graph: " + Number(RoundSignificant(Median(graph_gaps))) + " s";
     }
     fit_.parts.push_back({"launch gap", Short(out().launch_gap_s * 1e6) + " µs",
-                          static_cast<int>(gaps.size() + graph_gaps.size()), kNaN, kNaN, "",
-                          Source(stream)});
+                          static_cast<int>(gaps.size() + graph_gaps.size()), kUnknownError,
+                          kUnknownError, "", Source(stream)});
   }
 
   void Collectives() {
@@ -622,7 +623,7 @@ class Fitter {
       sum += envelope.quality.holdout_mape;
       ++fitted;
       fit_.parts.push_back({what, std::to_string(envelope.lines.size()) + " lines",
-                            envelope.quality.points, envelope.quality.holdout_mape, kNaN,
+                            envelope.quality.points, envelope.quality.holdout_mape, kUnknownError,
                             Range("bytes", envelope.bytes), envelope.quality.source});
       out().collectives[key] = envelope;
       out().collectives[key].own_links = true;
@@ -639,7 +640,7 @@ class Fitter {
     }
     if (lent > 0) {
       fit_.parts.push_back({std::to_string(lent) + " other collectives", "from " + base_->name, 0,
-                            kNaN, kNaN, "", "profile " + base_->name});
+                            kUnknownError, kUnknownError, "", "profile " + base_->name});
     }
   }
 
@@ -672,7 +673,7 @@ class Fitter {
     const int count = static_cast<int>(entries.size());
     out().exact = std::make_shared<const ExactKernels>(std::move(entries), Provenance::kMeasured,
                                                        Source(all));
-    fit_.parts.push_back({"exact kernels", "looked up", count, kNaN, kNaN,
+    fit_.parts.push_back({"exact kernels", "looked up", count, kUnknownError, kUnknownError,
                           "spread " + Short(100 * spread / count) + " %", Source(all)});
   }
 
@@ -757,7 +758,8 @@ class Fitter {
   const Profile* base_;
   const bool cpu_;
   ProfileFit fit_;
-  double memory_error_ = kNaN, collective_error_ = kNaN, backward_error_ = kNaN;
+  double memory_error_ = kUnknownError, collective_error_ = kUnknownError,
+         backward_error_ = kUnknownError;
 };
 
 }  // namespace

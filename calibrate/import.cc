@@ -1,6 +1,7 @@
 #include "calibrate/import.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -104,7 +105,7 @@ std::optional<DType> TypeOfNccl(const std::string& name) {
   return std::nullopt;
 }
 
-MeasuredRow RowOf(double seconds, const std::string& source) {
+MeasuredRow RowOfSeconds(double seconds, const std::string& source) {
   MeasuredRow row;
   row.item.samples = 1;
   row.samples.seconds = {seconds};
@@ -183,7 +184,7 @@ std::vector<MeasuredRow> RowsOfNcclTests(const std::string& name, const std::str
       // Out of place, as a framework that keeps its buffers calls it; in place where that alone was
       // measured.
       const double seconds = row.out_of_place_s > 0 ? row.out_of_place_s : row.in_place_s;
-      MeasuredRow measured = RowOf(seconds, name);
+      MeasuredRow measured = RowOfSeconds(seconds, name);
       measured.item.kind = MeasuredKind::kCollective;
       measured.item.collective = *kind;
       measured.item.gpus = gpus;
@@ -230,7 +231,7 @@ std::vector<MeasuredRow> RowsOfTable(const std::string& name, const std::string&
                {"float", DType::kFp32}},
               [&](const char* word, DType dtype) {
                 for (const GemmRow& row : ReadGemmTable(text, name, word)) {
-                  MeasuredRow measured = RowOf(row.seconds, name);
+                  MeasuredRow measured = RowOfSeconds(row.seconds, name);
                   Kernel& kernel = measured.item.kernel;
                   kernel.kind = KernelKind::kGemm;
                   kernel.dtype = dtype;
@@ -244,7 +245,7 @@ std::vector<MeasuredRow> RowsOfTable(const std::string& name, const std::string&
     each_type({{"bfloat16", DType::kBf16}, {"half", DType::kFp16}}, [&](const char* word,
                                                                         DType /*dtype*/) {
       for (const AttentionRow& row : ReadAttentionTable(text, name, word)) {
-        MeasuredRow measured = RowOf(row.seconds, name);
+        MeasuredRow measured = RowOfSeconds(row.seconds, name);
         Kernel& kernel = measured.item.kernel;
         const bool decode = row.seq_len == 1 && row.past_len > 0;
         kernel.kind = decode ? KernelKind::kDecodeAttention : KernelKind::kAttentionForward;
@@ -262,7 +263,7 @@ std::vector<MeasuredRow> RowsOfTable(const std::string& name, const std::string&
     each_type({{"half", DType::kFp16}, {"bfloat16", DType::kBf16}, {"float", DType::kFp32}},
               [&](const char* word, DType dtype) {
                 for (const CollectiveRow& row : ReadCollectiveTable(text, name, word)) {
-                  MeasuredRow measured = RowOf(row.seconds, name);
+                  MeasuredRow measured = RowOfSeconds(row.seconds, name);
                   measured.item.kind = MeasuredKind::kCollective;
                   measured.item.collective = row.kind;
                   measured.item.gpus = row.gpus;
@@ -320,6 +321,11 @@ void ImportFiles(const std::vector<std::string>& paths, const ImportOptions& opt
     }
   }
   if (!traces.empty()) add(traces.front(), RowsOfKineto(traces, remarks));
+}
+
+std::string LowerName(std::string name) {
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name;
 }
 
 }  // namespace aurum

@@ -44,4 +44,7 @@ std::vector<MeasuredRow> RowsOfKineto(const std::vector<std::string>& paths,
                                       std::vector<std::string>* remarks);
 std::vector<MeasuredRow> RowsOfNsight(const std::string& path, std::vector<std::string>* remarks);
 
+// In lower case: the same kernel is spelt in several ways.
+std::string LowerName(std::string name);
+
 }  // namespace aurum

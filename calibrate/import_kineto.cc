@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstdint>
 #include <fstream>
 #include <limits>
@@ -157,14 +156,9 @@ class TraceReader : public nlohmann::json_sax<nlohmann::json> {
   std::size_t error_at_ = 0;
 };
 
-std::string Lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 // By the names of c10d's NCCL backend.
 std::optional<CollectiveKind> KindOfName(const std::string& name) {
-  const std::string n = Lower(name);
+  const std::string n = LowerName(name);
   const auto has = [&](const char* part) { return n.find(part) != std::string::npos; };
   if (has("reduce_scatter") || has("reducescatter")) return CollectiveKind::kReduceScatter;
   if (has("allreduce") || has("all_reduce")) return CollectiveKind::kAllReduce;
@@ -176,7 +170,7 @@ std::optional<CollectiveKind> KindOfName(const std::string& name) {
 }
 
 double BytesOfType(const std::string& name) {
-  const std::string n = Lower(name);
+  const std::string n = LowerName(name);
   if (n.find("float8") != std::string::npos || n == "byte" || n == "char" || n == "bool") return 1;
   if (n == "bfloat16" || n == "half" || n == "short") return 2;
   if (n == "float" || n == "int") return 4;
@@ -185,7 +179,7 @@ double BytesOfType(const std::string& name) {
 }
 
 std::optional<DType> TypeOf(const std::string& name) {
-  const std::string n = Lower(name);
+  const std::string n = LowerName(name);
   if (n.find("float8") != std::string::npos) return DType::kFp8;
   if (n.find("bfloat16") != std::string::npos) return DType::kBf16;
   if (n.find("half") != std::string::npos) return DType::kFp16;
@@ -277,7 +271,7 @@ class Collector {
   void operator()(const Event& event) {
     ++trace_->events;
     if (event.phase != "X" || event.duration_us < 0) return;
-    const std::string category = Lower(event.category);
+    const std::string category = LowerName(event.category);
     if (category == "kernel") {
       if (!event.collective.empty() || event.name.starts_with("nccl")) return Collective(event);
       if (event.external >= 0) {
@@ -342,7 +336,7 @@ Trace ReadTrace(const std::string& path) {
 constexpr std::size_t kMostSamples = 1000;
 
 // Samples of one kind of call, in one row.
-MeasuredRow RowOf(std::vector<double> seconds, const std::string& source) {
+MeasuredRow RowOfRepeats(std::vector<double> seconds, const std::string& source) {
   MeasuredRow row;
   if (seconds.size() > kMostSamples) seconds.resize(kMostSamples);
   row.item.samples = static_cast<int>(seconds.size());
@@ -390,7 +384,7 @@ std::vector<MeasuredRow> RowsOfKineto(const std::vector<std::string>& paths,
       (paths.size() > 1 ? " and " + std::to_string(paths.size() - 1) + " more" : "");
   std::vector<MeasuredRow> rows;
   for (auto& [kernel, seconds] : kernels) {
-    MeasuredRow row = RowOf(std::move(seconds), source);
+    MeasuredRow row = RowOfRepeats(std::move(seconds), source);
     row.item.kernel = kernel;
     rows.push_back(std::move(row));
   }
@@ -417,7 +411,7 @@ std::vector<MeasuredRow> RowsOfKineto(const std::vector<std::string>& paths,
     }
     std::erase_if(seconds, [](double s) { return s <= 0; });
     if (seconds.empty()) continue;
-    MeasuredRow row = RowOf(std::move(seconds), source);
+    MeasuredRow row = RowOfRepeats(std::move(seconds), source);
     row.item.kind = MeasuredKind::kCollective;
     row.item.collective = key.kind;
     row.item.gpus = key.gpus;

@@ -93,11 +93,6 @@ bool Has(const std::vector<std::string>& columns, const char* name) {
   return std::find(columns.begin(), columns.end(), name) != columns.end();
 }
 
-std::string Lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 // [[4096, 1024], [1024, 512]] behind "sizes = ".
 std::vector<std::vector<double>> SizesIn(const std::string& text) {
   std::vector<std::vector<double>> sizes;
@@ -120,7 +115,7 @@ std::vector<std::vector<double>> SizesIn(const std::string& text) {
 }
 
 std::optional<DType> TypeInName(const std::string& kernel) {
-  const std::string n = Lower(kernel);
+  const std::string n = LowerName(kernel);
   const auto has = [&](const char* part) { return n.find(part) != std::string::npos; };
   if (has("e4m3") || has("e5m2") || has("fp8")) return DType::kFp8;
   if (has("bf16") || has("bfloat16")) return DType::kBf16;
@@ -164,7 +159,7 @@ std::vector<MeasuredRow> RowsOfNsight(const std::string& path, std::vector<std::
                 [&](sqlite3_stmt* row) {
                   const std::int64_t count = sqlite3_column_int64(row, 1);
                   kernels += count;
-                  if (Lower(Database::Text(row, 0)).find("nccl") != std::string::npos)
+                  if (LowerName(Database::Text(row, 0)).find("nccl") != std::string::npos)
                     collectives += count;
                 });
   if (collectives > 0) {

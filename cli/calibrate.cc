@@ -29,13 +29,13 @@ namespace aurum {
 namespace {
 
 std::atomic<bool> g_interrupted{false};
-void OnInterrupt(int /*signal*/) { g_interrupted = true; }
+void EndMeasuring(int /*signal*/) { g_interrupted = true; }
 
 double WallClock() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-std::string Percent(double share) {
+std::string PercentOrNone(double share) {
   return std::isnan(share) ? "–" : fmt::format("{:.1f} %", share * 100);
 }
 
@@ -116,8 +116,8 @@ Measurements MeasureCpu(const Options& options, const CalibrateCommandLine& comm
   job.options = WriteMeasurementPlan(PlanMeasurements(device, calls, OptionsOf(command)));
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  std::signal(SIGINT, OnInterrupt);
-  std::signal(SIGTERM, OnInterrupt);
+  std::signal(SIGINT, EndMeasuring);
+  std::signal(SIGTERM, EndMeasuring);
   const std::string text =
       RunMeasurementJob(job, CpuLaunch(self.parent_path().string(), command.ranks), hooks.narrate,
                         [] { return g_interrupted.load(); });
@@ -145,8 +145,8 @@ void RefuseOverwriting(const Options& options, const CalibrateCommandLine& comma
 Table PartsTable(const ProfileFit& fit) {
   Table table({"part", "form", "points", "held out", "training sizes", "fitted on"}, "<<>>><");
   for (const FittedPart& part : fit.parts) {
-    table.Row({part.what, part.form, std::to_string(part.points), Percent(part.holdout_mape),
-               Percent(part.training_mape), part.range});
+    table.Row({part.what, part.form, std::to_string(part.points), PercentOrNone(part.holdout_mape),
+               PercentOrNone(part.training_mape), part.range});
   }
   return table;
 }

@@ -19,8 +19,6 @@ namespace {
 // A part below this share of the longer step is told with the rest.
 constexpr double kWorthALine = 1e-3;
 
-std::string Apart(Format format) { return format == Format::kMarkdown ? "\n" : ""; }
-
 double SecondsOf(std::int64_t ps) { return static_cast<double>(ps) / kPicosecondsPerSecond; }
 
 std::string SignedPercent(double share) {

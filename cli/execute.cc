@@ -23,8 +23,8 @@
 namespace aurum {
 namespace {
 
-volatile std::sig_atomic_t g_stop = 0;
-void OnInterrupt(int) { g_stop = 1; }
+volatile std::sig_atomic_t g_run_ended = 0;
+void EndRun(int) { g_run_ended = 1; }
 
 Launch LaunchOf(const std::string& backend, int ranks) {
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
@@ -122,11 +122,11 @@ ExitCode ExecuteCommand(const Options& options, const std::string& file,
     job.lone_rank = plan.lone_rank;
     job.steps = command.steps;
     job.seed = command.seed;
-    const auto before = std::signal(SIGINT, OnInterrupt);
-    std::signal(SIGTERM, OnInterrupt);
+    const auto before = std::signal(SIGINT, EndRun);
+    std::signal(SIGTERM, EndRun);
     runs = RunJob(
         job, LaunchOf(command.backend, job.ranks),
-        [&](const std::string& line) { Narrate(options, line); }, [] { return g_stop != 0; });
+        [&](const std::string& line) { Narrate(options, line); }, [] { return g_run_ended != 0; });
     std::signal(SIGINT, before);
     std::signal(SIGTERM, SIG_DFL);
     const bool cpu = command.backend == "cpu";

@@ -203,7 +203,7 @@ int GpusOfRun(const ExpectCommand& command, const NcclTestRun& run, CollectiveKi
 std::string Sentence(const Health& health, const Cluster& cluster) {
   std::string text = fmt::format("{} on {} GPUs of {}: {}", CollectiveName(health.kind),
                                  health.gpus, cluster.name, VerdictName(health.verdict));
-  if (health.verdict == Verdict::kHealthy)
+  if (health.verdict == HealthVerdict::kHealthy)
     text += fmt::format(", {:.0f} % of the expected busbw", 100 * health.share);
   else
     text += fmt::format(" by {:.0f} %", 100 * std::abs(1 - health.share));
@@ -262,7 +262,7 @@ ExitCode ShowMeasured(const Options& options, const ExpectCommand& command, cons
     for (const std::string& cause : health.causes) told += "  likely: " + cause + "\n";
     if (health.wrong)
       told += "  the test itself found wrong results: hardware or driver at fault\n";
-    if (health.verdict == Verdict::kBelow || health.wrong) code = ExitCode::kOutsideTolerance;
+    if (health.verdict == HealthVerdict::kBelow || health.wrong) code = ExitCode::kOutsideTolerance;
   }
   if (AsJson(options)) {
     Json out = Head(cluster, profile);

@@ -18,9 +18,9 @@ namespace {
 
 // A row that is less of the whole is summed up with others like it, unless details are asked for.
 constexpr double kLeastShare = 0.01;
-constexpr std::size_t kFixesShown = 8, kPathShown = 8, kShapesShown = 12;
+constexpr std::size_t kMostFixesShown = 8, kPathShown = 8, kShapesShown = 12;
 
-struct Shown {
+struct ShownStep {
   const Evaluation& e;
   const Explanation& x;
   const Options& options;
@@ -48,7 +48,7 @@ std::string Wrap(const std::string& text, std::size_t margin, std::size_t column
   return out + line + "\n";
 }
 
-std::string FindingsText(const Shown& s) {
+std::string FindingsText(const ShownStep& s) {
   std::string out;
   for (const Finding& finding : s.x.findings) {
     if (s.options.format == Format::kMarkdown) {
@@ -97,7 +97,7 @@ const CommItem* ItemOf(const Explanation& x, const TimePart& part) {
 // the column still sums to the step.
 class TimeRows {
  public:
-  explicit TimeRows(const Shown& s)
+  explicit TimeRows(const ShownStep& s)
       : s_(s), table_({"where the time goes", "time", "share", "hidden", "bound by"}, "<>>><") {}
 
   Table Make() {
@@ -212,11 +212,11 @@ class TimeRows {
     if (left_out > 0) Row(0, "other", left_out, 0, "");
   }
 
-  const Shown& s_;
+  const ShownStep& s_;
   Table table_;
 };
 
-Table PathTable(const Shown& s) {
+Table PathTable(const ShownStep& s) {
   Table table({"critical path", "ops", "time", "share"}, "<>>>");
   const CriticalPath& path = *s.x.path;
   const std::size_t shown = s.details ? path.parts.size() : std::min(path.parts.size(), kPathShown);
@@ -240,7 +240,7 @@ Table PathTable(const Shown& s) {
   return table;
 }
 
-Table ShapesTable(const Shown& s) {
+Table ShapesTable(const ShownStep& s) {
   Table table({"largest kernels", "in", "calls", "time", "share", "bound by"}, "<<>>><");
   for (std::size_t i = 0; i < std::min(kShapesShown, s.x.work->shapes.size()); ++i) {
     const KernelShape& shape = s.x.work->shapes[i];
@@ -251,7 +251,7 @@ Table ShapesTable(const Shown& s) {
   return table;
 }
 
-Table CommTable(const Shown& s) {
+Table CommTable(const ShownStep& s) {
   Table table({"communication", "what", "GPUs", "calls", "bytes", "runs", "waited for", "bus rate",
                "of the link's"},
               "<<>>>>>><");
@@ -275,14 +275,14 @@ Table CommTable(const Shown& s) {
   return table;
 }
 
-Table LinkTable(const Shown& s) {
+Table LinkTable(const ShownStep& s) {
   Table table({"with links a thousand times as fast", "step", "saves"}, "<>>");
   for (const LinkLimit& limit : s.x.links)
     table.Row({limit.name, ShowSeconds(limit.step_s), ShowPercent(limit.step_share)});
   return table;
 }
 
-Table MemoryTable(const Shown& s) {
+Table MemoryTable(const ShownStep& s) {
   Table table({"memory at the peak (" + s.e.memory.Heaviest().at + ")", "count", "size", "share"},
               "<>>>");
   const double peak = s.e.memory.Heaviest().peak_bytes;
@@ -321,7 +321,7 @@ Table MemoryTable(const Shown& s) {
   return table;
 }
 
-Table LadderTable(const Shown& s) {
+Table LadderTable(const ShownStep& s) {
   Table table({"micro-batch", "step", "samples/s", "peak", "verdict", "set"}, "<>>><<");
   for (const MicroBatchRow& row : s.x.micro_batches) {
     table.Row({std::to_string(row.size) + (row.as_told ? " (the plan)" : ""),
@@ -332,7 +332,7 @@ Table LadderTable(const Shown& s) {
 }
 
 // What is trained against the micro-batch: does it fit, and how much is it.
-Table RecipeTable(const Shown& s) {
+Table RecipeTable(const ShownStep& s) {
   std::vector<std::string> header{"trained"};
   std::string align = "<";
   std::vector<std::int64_t> sizes;
@@ -358,12 +358,12 @@ Table RecipeTable(const Shown& s) {
   return table;
 }
 
-std::size_t FixesShown(const Shown& s) {
+std::size_t FixesShown(const ShownStep& s) {
   const std::size_t all = s.x.fixes->fixes.size();
-  return s.options.verbose ? all : std::min(all, kFixesShown);
+  return s.options.verbose ? all : std::min(all, kMostFixesShown);
 }
 
-Table FixesTable(const Shown& s) {
+Table FixesTable(const ShownStep& s) {
   Table table({"fixes, cheapest first", "step", "peak", "then", "change"}, "<>><<");
   const std::vector<Fix>& fixes = s.x.fixes->fixes;
   for (std::size_t i = 0; i < FixesShown(s); ++i) {
@@ -379,7 +379,7 @@ Table FixesTable(const Shown& s) {
   return table;
 }
 
-Table SensitivityTable(const Shown& s) {
+Table SensitivityTable(const ShownStep& s) {
   Table table({"what if there were", "step", "saves", "tokens/s", "elasticity", "peak", "verdict"},
               "<>>>>><");
   for (const Sensitivity& item : s.x.sensitivities) {
@@ -399,7 +399,7 @@ Table SensitivityTable(const Shown& s) {
   return table;
 }
 
-Table EncoderTable(const Shown& s) {
+Table EncoderTable(const ShownStep& s) {
   Table table({"where the encoder works", "step", "waits for others", "peak", "verdict"}, "<>>><");
   for (const Alternative& a : s.x.encoders->alternatives) {
     if (a.refused) {
@@ -414,7 +414,7 @@ Table EncoderTable(const Shown& s) {
 }
 
 // Why some of them are no plan, each reason once.
-std::string Refused(const Shown& s) {
+std::string Refused(const ShownStep& s) {
   std::string out;
   for (const Alternative& a : s.x.encoders->alternatives) {
     if (!a.refused) continue;
@@ -424,7 +424,7 @@ std::string Refused(const Shown& s) {
   return out;
 }
 
-Table FormulaTable(const Shown& s) {
+Table FormulaTable(const ShownStep& s) {
   Table table({"golden formula", "F", "F/B", "G/C", "Comm"}, "<>>>>");
   const auto row = [&](const std::string& name, const GoldenTerm& term) {
     table.Row({name, ShowNumber(term.flops / kTera) + " TFLOP", ShowSeconds(term.f_over_b_s),
@@ -436,7 +436,7 @@ Table FormulaTable(const Shown& s) {
 }
 
 // One table, for CSV.
-Table MainTable(const Shown& s, const ExplainTopics& topics) {
+Table MainTable(const ShownStep& s, const ExplainTopics& topics) {
   if (topics.memory) return MemoryTable(s);
   if (topics.comm) return CommTable(s);
   if (topics.formula) return FormulaTable(s);
@@ -445,7 +445,7 @@ Table MainTable(const Shown& s, const ExplainTopics& topics) {
   return s.x.fixes->fixes.empty() ? LadderTable(s) : FixesTable(s);
 }
 
-std::string Text(const Shown& s, const ExplainTopics& topics) {
+std::string Text(const ShownStep& s, const ExplainTopics& topics) {
   const Format format = s.options.format;
   const std::string apart = format == Format::kMarkdown ? "\n" : "";
   std::string out = FindingsText(s);
@@ -521,7 +521,7 @@ ExitCode ExplainCommand(const Options& options, const std::string& file,
   asked.tool_version = kToolVersion;
   asked.weights = options.weights;
   const Explanation x = Explain(e, document, &cache, asked);
-  const Shown shown{e, x, options, options.verbose || what.size() == 1};
+  const ShownStep shown{e, x, options, options.verbose || what.size() == 1};
   switch (options.format) {
     case Format::kJson:
       WriteOutput(options, WithRunId(ExplainJson(e, x, asked)).Dump(2) + "\n");

@@ -216,6 +216,8 @@ std::string Table::As(Format format) const {
   return format == Format::kMarkdown ? Markdown() : Text();
 }
 
+std::string Apart(Format format) { return format == Format::kMarkdown ? "\n" : ""; }
+
 std::string ShowSeconds(double seconds) {
   if (seconds == 0) return "0 s";
   if (std::abs(seconds) >= 2 * 86400) return ThreeDigits(seconds / 86400) + " days";

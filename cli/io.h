@@ -54,6 +54,9 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
+// What stands between a table and text below it: of Markdown that would be a row of the table.
+std::string Apart(Format format);
+
 // Three significant digits with the unit that suits: "12.3 ms", "4.56 s", "1.20 TB".
 std::string ShowSeconds(double seconds);
 std::string ShowBytes(double bytes);       // binary: GiB

@@ -15,7 +15,7 @@ namespace aurum {
 namespace {
 
 // What is shown of either kind of document.
-struct Shown {
+struct ShownLoads {
   std::string name, level;
   std::shared_ptr<const Cluster> cluster;
   std::vector<std::string> labels;
@@ -70,7 +70,7 @@ std::string Carried(const LinkLoad& load, const std::vector<std::string>& labels
   return text;
 }
 
-Json LoadsJson(const Shown& shown, std::size_t links_shown) {
+Json LoadsJson(const ShownLoads& shown, std::size_t links_shown) {
   Json out = Json::Object();
   out.Set("schema", "aurum.loads/1");
   out.Set("name", shown.name);
@@ -118,7 +118,7 @@ Json LoadsJson(const Shown& shown, std::size_t links_shown) {
   return out;
 }
 
-std::string LoadsText(const Shown& shown, std::size_t links_shown, Format format) {
+std::string LoadsText(const ShownLoads& shown, std::size_t links_shown, Format format) {
   std::string out;
   if (format != Format::kCsv) {
     out +=
@@ -161,11 +161,11 @@ std::string LoadsText(const Shown& shown, std::size_t links_shown, Format format
   return out;
 }
 
-Shown ShowScenario(const Options& options, const JsonDocument& document, InputCache* cache) {
+ShownLoads ShowScenario(const Options& options, const JsonDocument& document, InputCache* cache) {
   const Level level = options.level == Level::kAnalytic ? Level::kAuto : options.level;
   const Evaluation e = Evaluate(ReadScenario(document, cache), level, options.fold);
   PrintWarnings(options, e.scenario.warnings);
-  Shown shown;
+  ShownLoads shown;
   shown.name = e.scenario.name;
   shown.level = LevelName(level);
   shown.cluster = e.scenario.cluster;
@@ -210,11 +210,11 @@ Shown ShowScenario(const Options& options, const JsonDocument& document, InputCa
   return shown;
 }
 
-Shown ShowTraffic(const Options& options, const JsonDocument& document, InputCache* cache) {
+ShownLoads ShowTraffic(const Options& options, const JsonDocument& document, InputCache* cache) {
   const Level level = options.level == Level::kAnalytic ? Level::kAuto : options.level;
   const TrafficDocument traffic = ReadTraffic(document, cache);
   TrafficOutcome outcome = RunTraffic(traffic, level);
-  Shown shown;
+  ShownLoads shown;
   shown.name = traffic.name;
   shown.level = LevelName(level);
   shown.cluster = traffic.cluster;
@@ -244,7 +244,7 @@ ExitCode LoadsCommand(const Options& options, const std::string& cluster, const 
   }
   const bool traffic =
       schema != nullptr && schema->IsString() && schema->AsString() == "aurum.traffic/1";
-  Shown shown =
+  ShownLoads shown =
       traffic ? ShowTraffic(options, document, &cache) : ShowScenario(options, document, &cache);
   GroupAlike(*shown.cluster, &shown.loads.links);
   const auto count = static_cast<std::size_t>(links_shown);

@@ -26,15 +26,15 @@
 namespace aurum {
 namespace {
 
-std::atomic<bool> g_stop{false};
-void OnInterrupt(int) { g_stop = true; }
+std::atomic<bool> g_watch_ended{false};
+void EndWatch(int) { g_watch_ended = true; }
 
 // Interrupts end a wait for standard input: no SA_RESTART, which std::signal would set.
 class Interrupts {
  public:
   Interrupts() {
     struct sigaction action {};
-    action.sa_handler = OnInterrupt;
+    action.sa_handler = EndWatch;
     sigaction(SIGINT, &action, &interrupt_);
     sigaction(SIGTERM, &action, &terminate_);
   }
@@ -217,7 +217,7 @@ void DiagnoseWatch(Watch* watch) {
   }
 }
 
-double MedianOf(std::vector<double> values) {
+double MedianOfWindow(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t half = values.size() / 2;
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
@@ -228,7 +228,7 @@ double MedianOf(std::vector<double> values) {
 void WarnOfBaseline(const Options& options, const Watch& watch) {
   const MonitorRules& rules = watch.monitor.rules();
   if (!rules.baseline_mar || watch.first_mar.empty()) return;
-  const double mar = MedianOf(watch.first_mar);
+  const double mar = MedianOfWindow(watch.first_mar);
   const double off = mar / *rules.baseline_mar - 1;
   if (BandOf(std::abs(off), rules) == 0) return;
   Diagnostic d;
@@ -545,13 +545,13 @@ ExitCode MonitorCommand(const Options& options, const MonitorCommandLine& comman
   bool last = false;
   while (!last) {
     lines.clear();
-    if (!g_stop) tail.Poll(&lines);
-    last = g_stop || tail.ended() ||
+    if (!g_watch_ended) tail.Poll(&lines);
+    last = g_watch_ended || tail.ended() ||
            (!tail.more() &&
             (!command.follow ||
              (command.idle_s > 0 && lines.empty() &&
               std::chrono::duration<double>(Clock::now() - last_line).count() > command.idle_s)));
-    if (command.log == "-" && !tail.ended() && !g_stop) last = false;
+    if (command.log == "-" && !tail.ended() && !g_watch_ended) last = false;
     if (last) tail.Finish(&lines);
     for (; overlong < tail.overlong(); ++overlong) watch.reader.CountOverlong();
     for (const std::string& line : lines) {
@@ -594,7 +594,7 @@ ExitCode MonitorCommand(const Options& options, const MonitorCommandLine& comman
       const auto since = [](Clock::time_point from) {
         return std::chrono::duration<double>(Clock::now() - from).count();
       };
-      while (!g_stop && since(begin) < command.poll_s &&
+      while (!g_watch_ended && since(begin) < command.poll_s &&
              !(command.idle_s > 0 && since(last_line) > command.idle_s)) {
         std::this_thread::sleep_for(
             std::chrono::duration<double>(std::min(kPiece, command.poll_s)));
@@ -638,7 +638,7 @@ ExitCode MonitorCommand(const Options& options, const MonitorCommandLine& comman
     PrintDiagnostic(options, d);
     return ExitCode::kPartial;
   }
-  return g_stop ? ExitCode::kInterrupted : ExitCode::kOk;
+  return g_watch_ended ? ExitCode::kInterrupted : ExitCode::kOk;
 }
 
 }  // namespace aurum

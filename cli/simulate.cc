@@ -28,9 +28,6 @@ namespace {
 
 constexpr std::size_t kFixesShown = 5;
 
-// Text below a table of Markdown would be a row of it.
-std::string Apart(Format format) { return format == Format::kMarkdown ? "\n" : ""; }
-
 std::string HeaviestName(const Evaluation& e) {
   return e.program.classes[static_cast<std::size_t>(e.memory.heaviest)].name;
 }

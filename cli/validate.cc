@@ -23,22 +23,22 @@
 namespace aurum {
 namespace {
 
-std::atomic<bool> g_stop{false};
+std::atomic<bool> g_validation_ended{false};
 
-void OnInterrupt(int signal) {
-  if (g_stop.exchange(true)) {
+void EndValidation(int signal) {
+  if (g_validation_ended.exchange(true)) {
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
 }
 
-std::string Percent(const std::optional<double>& share) {
+std::string PercentIfKnown(const std::optional<double>& share) {
   return share ? fmt::format("{:.1f} %", *share * 100) : "–";
 }
-std::string Signed(const std::optional<double>& share) {
+std::string SignedIfKnown(const std::optional<double>& share) {
   return share ? fmt::format("{:+.1f} %", *share * 100) : "–";
 }
-std::string Plain(const std::optional<double>& value) {
+std::string PlainIfKnown(const std::optional<double>& value) {
   return value ? fmt::format("{:.2f}", *value) : "–";
 }
 
@@ -49,7 +49,7 @@ const char* Heading(const std::string& metric) {
   return metric == kIterationMetric ? "step time" : "peak memory";
 }
 
-std::string Shown(const MetricRow& row, double value) {
+std::string InUnits(const MetricRow& row, double value) {
   return row.metric == kIterationMetric ? ShowSeconds(value) : fmt::format("{:.2f} GiB", value);
 }
 
@@ -60,8 +60,9 @@ Table SourceTable(const PublishedReport& report, const std::string& metric) {
   const auto line = [&](const std::string& name, const Score& s) {
     if (s.n == 0 && s.skipped == 0) return;
     table.Row({name, std::to_string(s.n), std::to_string(s.skipped), std::to_string(s.clusters),
-               Percent(s.mape), Percent(s.median_ape), Percent(s.p90_ape), Signed(s.bias),
-               Plain(s.kendall_tau), Percent(s.cluster_mape), Percent(s.coverage_90)});
+               PercentIfKnown(s.mape), PercentIfKnown(s.median_ape), PercentIfKnown(s.p90_ape),
+               SignedIfKnown(s.bias), PlainIfKnown(s.kendall_tau), PercentIfKnown(s.cluster_mape),
+               PercentIfKnown(s.coverage_90)});
   };
   for (const std::string& source : report.Sources()) line(source, report.ScoreOf(metric, source));
   line("all", report.ScoreOf(metric));
@@ -73,9 +74,9 @@ Table WorstTable(const PublishedReport& report) {
   Table table({"furthest off", "metric", "predicted", "measured", "error", "ends"}, "<<>>>>");
   for (std::size_t i = 0; i < rows.size() && i < kWorstRows; ++i) {
     const MetricRow& r = *rows[i];
-    table.Row({r.id, Heading(r.metric), Shown(r, r.predicted), Shown(r, r.measured),
+    table.Row({r.id, Heading(r.metric), InUnits(r, r.predicted), InUnits(r, r.measured),
                fmt::format("{:+.1f} %", (r.predicted / r.measured - 1) * 100),
-               r.low ? Shown(r, *r.low) + " – " + Shown(r, *r.high) : ""});
+               r.low ? InUnits(r, *r.low) + " – " + InUnits(r, *r.high) : ""});
   }
   return table;
 }
@@ -130,7 +131,7 @@ std::string Summary(const PublishedReport& report, Format format) {
       std::string names;
       for (const std::size_t i : order)
         names += (names.empty() ? "" : ", ") + set.ids[i].substr(set.ids[i].rfind('/') + 1);
-      table.Row({set.set, std::to_string(set.ids.size()), Plain(set.kendall_tau), names});
+      table.Row({set.set, std::to_string(set.ids.size()), PlainIfKnown(set.kendall_tau), names});
     }
     out += table.As(format) + "\n";
   }
@@ -139,8 +140,9 @@ std::string Summary(const PublishedReport& report, Format format) {
         "plan choice within one model and GPU, {} groups: the plan predicted best is {} slower "
         "than "
         "the best measured on average, {} at worst; tau over pairs at least 10 % apart {}\n\n",
-        report.choice.groups, Percent(report.choice.regret_mean),
-        Percent(report.choice.regret_worst), Plain(report.choice.kendall_tau_10_percent));
+        report.choice.groups, PercentIfKnown(report.choice.regret_mean),
+        PercentIfKnown(report.choice.regret_worst),
+        PlainIfKnown(report.choice.kendall_tau_10_percent));
   }
   if (!SkipReasons(report).empty()) out += SkippedTable(report).As(format) + "\n";
   out += fmt::format("{} records, {} compared, {} not\n", report.records, report.compared,
@@ -248,8 +250,8 @@ ExitCode ValidateEncoders(const Options& options, const std::string& file) {
   for (const EncoderScore& s : scores) {
     const bool any = s.compared > 0;
     table.Row({s.gpu, s.kind, std::to_string(s.compared), std::to_string(s.skipped),
-               any ? Percent(s.mape) : "–", any ? Percent(s.median_ape) : "–",
-               any ? Signed(s.bias) : "–"});
+               any ? PercentIfKnown(s.mape) : "–", any ? PercentIfKnown(s.median_ape) : "–",
+               any ? SignedIfKnown(s.bias) : "–"});
   }
   for (const EncoderRow& row : rows)
     if (!row.skipped.empty()) ++reasons[row.skipped];
@@ -295,19 +297,19 @@ ExitCode ValidateCommand(const Options& options, const PublishedCommand& command
   PublishedOptions run;
   run.jobs = options.jobs;
   run.level = options.level;
-  run.stop = &g_stop;
+  run.stop = &g_validation_ended;
   const bool progress = options.progress && isatty(STDERR_FILENO) != 0;
   if (progress) {
     run.progress = [&](std::size_t done, std::size_t total) {
       std::fprintf(stderr, "\r%zu of %zu records", done, total);
     };
   }
-  const auto before = std::signal(SIGINT, OnInterrupt);
+  const auto before = std::signal(SIGINT, EndValidation);
   const std::vector<PredictedRecord> predictions =
       PredictAll(records, sources, options.data_root, run);
   std::signal(SIGINT, before);
   if (progress) std::fprintf(stderr, "\r\033[K");
-  if (g_stop) return ExitCode::kInterrupted;
+  if (g_validation_ended) return ExitCode::kInterrupted;
 
   const PublishedReport report = Compare(records, predictions);
   const std::string records_hash = HashText(document.root.Dump()).Hex();
@@ -353,14 +355,15 @@ ExitCode ValidateCommand(const Options& options, const PublishedCommand& command
       const Score score = report.ScoreOf(metric, source);
       if (score.mape.value_or(0) > *command.tolerance) {
         outside += (outside.empty() ? "" : ", ") + source + " " + Heading(metric) + " " +
-                   Percent(score.mape);
+                   PercentIfKnown(score.mape);
       }
     }
   }
   if (outside.empty()) return ExitCode::kOk;
   Diagnostic d;
   d.code = 865;
-  d.message = fmt::format("the mean error exceeds {}: {}", Percent(command.tolerance), outside);
+  d.message =
+      fmt::format("the mean error exceeds {}: {}", PercentIfKnown(command.tolerance), outside);
   d.help = "the rows furthest off are listed; a larger --tolerance accepts them";
   PrintDiagnostic(options, d);
   return ExitCode::kOutsideTolerance;

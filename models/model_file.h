@@ -22,6 +22,10 @@ inline const std::vector<std::string> kRules = {
 inline const std::vector<std::string> kVideoRules = {"none", "frames", "native_merge", "clips"};
 inline constexpr const char* kSchema = "aurum.model/1";
 
+// The most that a model of anybody's has, with room to spare.
+inline constexpr int kMostLayers = 4096;
+inline constexpr int kMostWidth = 1 << 24;
+
 // Defaults that a reader fills in and a writer leaves out.
 inline bool DefaultCausal(const Module& module, AttentionKind kind) {
   return module.kind == ModuleKind::kBackbone && kind != AttentionKind::kCross;

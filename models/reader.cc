@@ -17,6 +17,8 @@ using model_file::DefaultNorms;
 using model_file::kAttentions;
 using model_file::kKinds;
 using model_file::kModalities;
+using model_file::kMostLayers;
+using model_file::kMostWidth;
 using model_file::kNorms;
 using model_file::kRules;
 using model_file::kSchema;
@@ -25,8 +27,6 @@ using model_file::kVideoRules;
 
 // Bounds of single fields. Their products may still be absurd; CheckModel refuses what could
 // overflow.
-constexpr std::int64_t kMostWidth = std::int64_t{1} << 24;
-constexpr std::int64_t kMostLayers = 4096;
 constexpr std::int64_t kMostExperts = 1 << 16;
 constexpr std::int64_t kMostLoose = std::int64_t{1}
                                     << 42;  // parameters that are stated as a number

@@ -3,13 +3,15 @@
 #include <initializer_list>
 #include <utility>
 
+#include "models/model_file.h"
 #include "sim/core/diagnostic.h"
 
 namespace aurum {
 namespace {
 
-constexpr int kMostLayers = 4096;
-constexpr int kMostWidth = 1 << 24;
+using model_file::kMostLayers;
+using model_file::kMostWidth;
+
 constexpr int kMostHeads = 1 << 16;
 
 [[noreturn]] void Refuse(const ModelShape& shape, const std::string& what) {

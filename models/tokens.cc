@@ -6,6 +6,7 @@
 
 #include "models/token_rules.h"
 #include "sim/core/diagnostic.h"
+#include "sim/core/rounding.h"
 
 namespace aurum {
 namespace {
@@ -14,8 +15,6 @@ struct Grid {
   std::int64_t rows = 1;
   std::int64_t columns = 1;
 };
-
-std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 bool HasEncoder(const Model& model, Modality modality) {
   for (const Module& module : model.modules) {
@@ -41,8 +40,8 @@ MediaTokens RowNewline(const Model& model, std::int64_t width, std::int64_t heig
     }
   }
   const std::int64_t step = std::int64_t{rule.patch_size} * rule.merge;
-  const std::int64_t rows = CeilDivide(height, step);
-  const std::int64_t columns = CeilDivide(width, step);
+  const std::int64_t rows = CeilDivide<std::int64_t>(height, step);
+  const std::int64_t columns = CeilDivide<std::int64_t>(width, step);
   const std::int64_t tokens = rows * columns;
   MediaTokens media{0, 0, tokens, tokens + rows};
   if (HasEncoder(model, Modality::kVision)) {
@@ -118,7 +117,8 @@ Grid BestCanvas(const ImageRule& rule, std::int64_t width, std::int64_t height) 
 MediaTokens Canvas(const ImageRule& rule, std::int64_t width, std::int64_t height) {
   const Grid grid = BestCanvas(rule, width, height);
   const std::int64_t tiles = grid.rows * grid.columns;
-  return {1, tiles * CeilDivide(TileSequence(rule), 8) * 8, tiles * TileSequence(rule), 0};
+  return {1, tiles * CeilDivide<std::int64_t>(TileSequence(rule), 8) * 8,
+          tiles * TileSequence(rule), 0};
 }
 
 // Llama-4: each tile is one sequence; in the text a separator follows every tile
@@ -198,9 +198,10 @@ MediaTokens OverlapCrops(const ImageRule& rule, std::int64_t width, std::int64_t
   window.image_size = static_cast<int>(fresh * rule.patch_size);
   const Grid grid = BestCanvas(window, std::max<std::int64_t>(1, width - margin_pixels),
                                std::max<std::int64_t>(1, height - margin_pixels));
-  const std::int64_t pooled_side = CeilDivide(side, rule.merge);
-  const std::int64_t rows = CeilDivide(grid.rows * fresh + 2 * kMargin, rule.merge);
-  const std::int64_t columns = CeilDivide(grid.columns * fresh + 2 * kMargin, rule.merge);
+  const std::int64_t pooled_side = CeilDivide<std::int64_t>(side, rule.merge);
+  const std::int64_t rows = CeilDivide<std::int64_t>(grid.rows * fresh + 2 * kMargin, rule.merge);
+  const std::int64_t columns =
+      CeilDivide<std::int64_t>(grid.columns * fresh + 2 * kMargin, rule.merge);
   const std::int64_t views = grid.rows * grid.columns + 1;
   return {views, TileSequence(rule), views * pooled_side * pooled_side,
           rows * (columns + 1) + pooled_side * (pooled_side + 1)};

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "real/op_names.h"
+#include "real/rank_program.h"
 #include "sim/core/units.h"
 
 // Why a step took longer than predicted
@@ -171,11 +172,6 @@ bool SameDevice(const std::string& a, const std::string& b) {
 }
 
 // Ops -----------------------------------------------------------------------------------------------
-
-bool IsTransfer(const Program& program, OpId op) {
-  const std::uint32_t c = program.work[op].communication;
-  return c != kNoWork && program.communications[c].transfer;
-}
 
 // A message that tells another rank that an op has ended, and moves nothing.
 bool IsNote(const Program& program, const TimedOp& op) {

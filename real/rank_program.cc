@@ -34,10 +34,6 @@
 namespace aurum {
 namespace {
 
-bool IsTransfer(const Program& program, OpId op) {
-  const std::uint32_t comm = program.work[op].communication;
-  return comm != kNoWork && program.communications[comm].transfer;
-}
 bool IsCollective(const Program& program, OpId op) {
   const std::uint32_t comm = program.work[op].communication;
   return comm != kNoWork && !program.communications[comm].transfer;
@@ -214,6 +210,11 @@ RankOpKind KindOf(const Program& program, OpId op) {
 }
 
 }  // namespace
+
+bool IsTransfer(const Program& program, OpId op) {
+  const std::uint32_t communication = program.work[op].communication;
+  return communication != kNoWork && program.communications[communication].transfer;
+}
 
 RankProgram RankProgramOf(const Program& program, const Scenario& scenario, int rank) {
   assert(program.executable);

@@ -61,6 +61,9 @@ struct RankProgram {
   double predicted_peak_bytes = 0;       // of this rank by the memory model; 0 = not asked for
 };
 
+// Whether an op is a message to other ranks, and no collective.
+bool IsTransfer(const Program& program, OpId op);
+
 // Rank `rank`'s part of a program that was lowered unfolded (Fold::kOff) and for execution. Messages
 // are made of dependencies between ranks: every op of another rank that one of this rank waits for,
 // without a collective between both, sends it one (0 bytes where the program moves none).

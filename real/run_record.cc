@@ -244,7 +244,7 @@ TimedOp ReadSlice(ObjectReader* event) {
   return op;
 }
 
-std::vector<TimedOp> ReadOps(ObjectReader* reader, const std::vector<RankFacts>& ranks) {
+std::vector<TimedOp> ReadTimedOps(ObjectReader* reader, const std::vector<RankFacts>& ranks) {
   std::set<int> known;
   for (const RankFacts& facts : ranks) known.insert(facts.rank);
   std::vector<TimedOp> ops;
@@ -334,7 +334,7 @@ RunRecord Read(const JsonDocument& document) {
                     " was run alone, but \"ranks\" does not hold it alone",
                 "its entry under \"ranks\", and no other");
   }
-  record.ops = ReadOps(&reader, record.ranks);
+  record.ops = ReadTimedOps(&reader, record.ranks);
   reader.Finish();
   return record;
 }

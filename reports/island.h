@@ -3,6 +3,7 @@
 #include <string>
 
 #include "sim/core/json.h"
+#include "sim/core/rounding.h"
 #include "sim/study/evaluate.h"
 
 namespace aurum {
@@ -13,6 +14,9 @@ struct ReportOrigin {
   std::string command;
   std::string generated_at;  // ISO 8601, UTC
 };
+
+// Figures of an island, so that a file does not hang on the last bits.
+inline double SixDigits(double value) { return RoundSignificant(value, 6); }
 
 // The island (aurum.report/1, see reports/README.md) of one scenario: verdict, time, timeline of one step, memory over the step
 // with fixes, what 10 % more of each resource buys, warnings, assumptions. `document` is the scenario as it was evaluated; fixes

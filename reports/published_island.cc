@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "reports/island.h"
 #include "reports/text.h"
 #include "sim/core/hash.h"
 
@@ -15,9 +16,7 @@ namespace aurum {
 namespace {
 
 constexpr std::size_t kWorst = 20;
-constexpr double kShown = 0.005;  // of the step: a smaller term is not worth a word
-
-double Figure(double value) { return RoundSignificant(value, 6); }
+constexpr double kShownShare = 0.005;  // of the step: a smaller term is not worth a word
 
 // One part of a predicted step. `kind` is the colour that the page gives to its cause.
 struct Term {
@@ -58,7 +57,7 @@ Json TermsJson(const TimeBreakdown& time) {
     Json item = Json::Object();
     item.Set("name", term.name);
     item.Set("kind", term.kind);
-    item.Set("s", Figure(term.seconds));
+    item.Set("s", SixDigits(term.seconds));
     out.Append(std::move(item));
   }
   return out;
@@ -95,7 +94,7 @@ std::string BoundsText(const MetricRow& row) {
 std::string StepText(const MetricRow& row) {
   const TimeBreakdown& t = *row.time;
   std::string out = "Predicted: " + TermsText(t);
-  if (t.slowed_s > kShown * row.predicted)
+  if (t.slowed_s > kShownShare * row.predicted)
     out += fmt::format("; hidden communication slows the compute by {}", SecondsText(t.slowed_s));
   out += ". ";
   if (row.model_flops > 0) {
@@ -146,19 +145,19 @@ Json RowJson(const MetricRow& row) {
   out.Set("metric", row.metric);
   out.Set("source", row.source);
   out.Set("what", row.what);
-  out.Set("measured", Figure(row.measured));
-  out.Set("predicted", Figure(row.predicted));
+  out.Set("measured", SixDigits(row.measured));
+  out.Set("predicted", SixDigits(row.predicted));
   out.Set("relative_error", RoundSignificant(row.predicted / row.measured - 1, 4));
-  out.Set("band_low", Figure(row.band_low));
-  out.Set("band_high", Figure(row.band_high));
+  out.Set("band_low", SixDigits(row.band_low));
+  out.Set("band_high", SixDigits(row.band_high));
   return out;
 }
 
 Json WorstJson(const MetricRow& row) {
   Json out = RowJson(row);
   if (row.low && *row.high > *row.low * (1 + 1e-9)) {
-    out.Set("low", Figure(*row.low));
-    out.Set("high", Figure(*row.high));
+    out.Set("low", SixDigits(*row.low));
+    out.Set("high", SixDigits(*row.high));
   }
   if (row.time) out.Set("terms", TermsJson(*row.time));
   out.Set("explanation", row.time ? StepText(row) : MemoryText(row));
@@ -211,8 +210,8 @@ Json RankingJson(const PublishedReport& report) {
     for (std::size_t i = 0; i < set.ids.size(); ++i) {
       Json plan = Json::Object();
       plan.Set("id", set.ids[i]);
-      plan.Set("measured_s", Figure(set.measured_s[i]));
-      plan.Set("predicted_s", Figure(set.predicted_s[i]));
+      plan.Set("measured_s", SixDigits(set.measured_s[i]));
+      plan.Set("predicted_s", SixDigits(set.predicted_s[i]));
       plans.Append(std::move(plan));
     }
     item.Set("plans", std::move(plans));
@@ -282,7 +281,7 @@ std::string TermsText(const TimeBreakdown& time) {
   const double step = time.Sum();
   std::string out;
   for (const Term& term : terms) {
-    if (term.seconds < kShown * step) continue;
+    if (term.seconds < kShownShare * step) continue;
     out += fmt::format("{}{} {} ({})", out.empty() ? "" : ", ", term.name,
                        SecondsText(term.seconds), PercentText(term.seconds / step, 0));
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "real/op_names.h"
+#include "reports/island.h"
 #include "reports/text.h"
 #include "reports/timeline.h"
 #include "sim/core/hash.h"
@@ -22,10 +23,8 @@ namespace {
 constexpr std::size_t kMostEvents = 4000;
 constexpr std::size_t kMostRanks = 8;
 
-Json Figure(double value) { return RoundSignificant(value, 6); }
-
 // What is drawn: one op of one rank, or neighbours of one kind that were joined.
-struct Event {
+struct RunEvent {
   std::size_t rank = 0;  // index of the ranks shown
   std::string lane, kind;
   std::int32_t micro_batch = -1;
@@ -48,19 +47,19 @@ std::vector<int> ShownRanks(const RunRecord& record, int busiest) {
   return {shown.begin(), shown.end()};
 }
 
-std::vector<Event> EventsOf(const RunRecord& record, const RunComparison& comparison,
-                            const Executable& predicted, const std::vector<int>& shown) {
+std::vector<RunEvent> EventsOf(const RunRecord& record, const RunComparison& comparison,
+                               const Executable& predicted, const std::vector<int>& shown) {
   const Model& model = *predicted.scenario.model;
   std::map<int, std::size_t> index;
   for (std::size_t i = 0; i < shown.size(); ++i) index[shown[i]] = i;
-  std::vector<Event> events;
+  std::vector<RunEvent> events;
   for (const ComparedOp& op : comparison.ops) {
     const TimedOp& timed = record.ops[op.timed];
     const auto rank = index.find(timed.rank);
     if (rank == index.end()) continue;
     if (op.predicted_start_s == op.predicted_end_s && op.measured_start_s == op.measured_end_s)
       continue;
-    Event event;
+    RunEvent event;
     event.rank = rank->second;
     const std::string lane = EventLane(timed.lane);
     event.lane = lane.empty() ? "pp" : lane;
@@ -82,15 +81,15 @@ std::vector<Event> EventsOf(const RunRecord& record, const RunComparison& compar
 }
 
 // Joins neighbours of one lane and kind; of one micro-batch each, or of any.
-std::vector<Event> Joined(std::vector<Event> events, bool across_micro_batches) {
-  std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
+std::vector<RunEvent> Joined(std::vector<RunEvent> events, bool across_micro_batches) {
+  std::stable_sort(events.begin(), events.end(), [](const RunEvent& a, const RunEvent& b) {
     return std::tie(a.rank, a.lane, a.measured_start_s) <
            std::tie(b.rank, b.lane, b.measured_start_s);
   });
-  std::vector<Event> out;
-  for (Event& event : events) {
+  std::vector<RunEvent> out;
+  for (RunEvent& event : events) {
     if (!out.empty()) {
-      Event& last = out.back();
+      RunEvent& last = out.back();
       if (last.rank == event.rank && last.lane == event.lane && last.kind == event.kind &&
           (across_micro_batches || last.micro_batch == event.micro_batch)) {
         last.predicted_start_s = std::min(last.predicted_start_s, event.predicted_start_s);
@@ -115,8 +114,8 @@ Json MetricsJson(const RunComparison& comparison) {
   for (const RunMetric& m : comparison.metrics) {
     Json metric = Json::Object();
     metric.Set("name", m.name);
-    metric.Set("predicted", Figure(m.predicted));
-    metric.Set("measured", Figure(m.measured));
+    metric.Set("predicted", SixDigits(m.predicted));
+    metric.Set("measured", SixDigits(m.measured));
     metric.Set("relative_error", RoundSignificant(m.RelativeError(), 4));
     if (!m.of.empty()) metric.Set("of", m.of);
     out.Append(std::move(metric));
@@ -131,11 +130,11 @@ Json ClassesJson(const RunComparison& comparison) {
     line.Set("name", OpKindName(t.what));
     line.Set("modelled", t.modelled);
     line.Set("count", static_cast<std::int64_t>(t.count));
-    line.Set("predicted_s", Figure(t.predicted_s));
-    line.Set("measured_s", Figure(t.measured_s));
-    line.Set("waiting_s", Figure(t.waiting_s));
-    line.Set("busiest_predicted_s", Figure(t.busiest_predicted_s));
-    line.Set("busiest_measured_s", Figure(t.busiest_measured_s));
+    line.Set("predicted_s", SixDigits(t.predicted_s));
+    line.Set("measured_s", SixDigits(t.measured_s));
+    line.Set("waiting_s", SixDigits(t.waiting_s));
+    line.Set("busiest_predicted_s", SixDigits(t.busiest_predicted_s));
+    line.Set("busiest_measured_s", SixDigits(t.busiest_measured_s));
     out.Append(std::move(line));
   }
   return out;
@@ -150,10 +149,10 @@ Json PartsJson(const RunComparison& comparison, const Model& model) {
     if (!p.mostly.empty()) part.Set("mostly", p.mostly);
     if (p.kind == ErrorPartKind::kOps) {
       part.Set("count", static_cast<std::int64_t>(p.count));
-      part.Set("predicted_s", Figure(p.predicted_s));
-      part.Set("measured_s", Figure(p.measured_s));
+      part.Set("predicted_s", SixDigits(p.predicted_s));
+      part.Set("measured_s", SixDigits(p.measured_s));
     }
-    part.Set("difference_s", Figure(p.difference_s));
+    part.Set("difference_s", SixDigits(p.difference_s));
     part.Set("share_of_error", RoundSignificant(p.share_of_error, 4));
     out.Append(std::move(part));
   }
@@ -169,9 +168,9 @@ Json RanksJson(const RunRecord& record) {
     rank.Set("device", facts.device);
     // What is not known is left out.
     if (facts.peak_memory_bytes > 0)
-      rank.Set("peak_gib", Figure(facts.peak_memory_bytes / (1024.0 * 1024 * 1024)));
-    if (facts.clock_before_mhz > 0) rank.Set("clock_before_mhz", Figure(facts.clock_before_mhz));
-    if (facts.clock_after_mhz > 0) rank.Set("clock_after_mhz", Figure(facts.clock_after_mhz));
+      rank.Set("peak_gib", SixDigits(facts.peak_memory_bytes / (1024.0 * 1024 * 1024)));
+    if (facts.clock_before_mhz > 0) rank.Set("clock_before_mhz", SixDigits(facts.clock_before_mhz));
+    if (facts.clock_after_mhz > 0) rank.Set("clock_after_mhz", SixDigits(facts.clock_after_mhz));
     rank.Set("throttled_share", RoundSignificant(facts.throttled_share, 4));
     out.Append(std::move(rank));
   }
@@ -193,13 +192,13 @@ Json ChecksJson(const RunRecord& record) {
 Json TimelinesJson(const RunRecord& record, const RunComparison& comparison,
                    const Executable& predicted) {
   std::vector<int> shown = ShownRanks(record, comparison.busiest_rank);
-  std::vector<Event> events = EventsOf(record, comparison, predicted, shown);
+  std::vector<RunEvent> events = EventsOf(record, comparison, predicted, shown);
   const std::size_t ops = events.size();
   if (events.size() > kMostEvents) events = Joined(std::move(events), false);
   if (events.size() > kMostEvents) events = Joined(std::move(events), true);
   while (events.size() > kMostEvents && shown.size() > 1) {
     shown.pop_back();
-    std::erase_if(events, [&](const Event& event) { return event.rank >= shown.size(); });
+    std::erase_if(events, [&](const RunEvent& event) { return event.rank >= shown.size(); });
   }
   Json out = Json::Object();
   Json ranks = Json::Array();
@@ -220,7 +219,7 @@ Json TimelinesJson(const RunRecord& record, const RunComparison& comparison,
                        "predicted_end_s", "measured_start_s", "measured_end_s", "predicted_s",
                        "measured_s", "ops", "critical"}));
   Json list = Json::Array();
-  for (const Event& e : events) {
+  for (const RunEvent& e : events) {
     Json row = Json::Array();
     row.Append(static_cast<std::int64_t>(e.rank));
     row.Append(e.lane);
@@ -333,9 +332,9 @@ Json RunIsland(const RunRecord& record, const RunComparison& comparison,
   run.Set("tolerance", RoundSignificant(origin.tolerance, 4));
   run.Set("metrics", MetricsJson(comparison));
   run.Set("steps_s", Json::Array());
-  for (const double seconds : record.steps_s) run.Find("steps_s")->Append(Figure(seconds));
-  if (comparison.wall_step_s > 0) run.Set("wall_step_time_s", Figure(comparison.wall_step_s));
-  if (comparison.timed_step_s > 0) run.Set("timed_step_time_s", Figure(comparison.timed_step_s));
+  for (const double seconds : record.steps_s) run.Find("steps_s")->Append(SixDigits(seconds));
+  if (comparison.wall_step_s > 0) run.Set("wall_step_time_s", SixDigits(comparison.wall_step_s));
+  if (comparison.timed_step_s > 0) run.Set("timed_step_time_s", SixDigits(comparison.timed_step_s));
   if (!comparison.ops.empty()) run.Set("timelines", TimelinesJson(record, comparison, predicted));
   run.Set("parts", PartsJson(comparison, *scenario.model));
   run.Set("classes", ClassesJson(comparison));

@@ -72,7 +72,7 @@ std::string EventKind(const Model& model, const OpInfo& info) {
 
 namespace {
 
-std::string Kind(GapCause cause) {
+std::string GapKind(GapCause cause) {
   switch (cause) {
     case GapCause::kTp:
       return "bubble_tp";
@@ -246,7 +246,7 @@ Json TimelineJson(const Evaluation& e) {
   }
   for (const int c : shown) {
     for (const Gap& gap : e.outcome.gaps[static_cast<std::size_t>(c)]) {
-      events.push_back({index[static_cast<std::size_t>(c)], "main", Kind(gap.cause), gap.start,
+      events.push_back({index[static_cast<std::size_t>(c)], "main", GapKind(gap.cause), gap.start,
                         gap.end, gap.micro_batch, 0, false});
     }
   }

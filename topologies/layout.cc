@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <cassert>
 
+#include "sim/core/rounding.h"
 #include "topologies/ways.h"
 
 namespace aurum {
 namespace {
-
-int CeilDiv(int a, int b) { return (a + b - 1) / b; }
 
 int Up(int cable) { return 2 * cable; }
 int Down(int cable) { return 2 * cable + 1; }
@@ -18,7 +17,7 @@ int Down(int cable) { return 2 * cable + 1; }
 int FewestSwitches(int groups, int cables, int ports) {
   const int most_per_group = ports / groups;
   assert(most_per_group >= 1);
-  return CeilDiv(cables, most_per_group);
+  return CeilDivide(cables, most_per_group);
 }
 
 void LayOutFabric(const FabricSpec& spec, Layout* layout) {
@@ -31,13 +30,13 @@ void LayOutFabric(const FabricSpec& spec, Layout* layout) {
   at.rails = spec.rail_optimised ? at.nics : 1;
   const int endpoints_per_rail = spec.rail_optimised ? at.nodes : at.nodes * at.nics;
   at.leaf_down = spec.leaf_down_ports;
-  at.leaves_per_rail = CeilDiv(endpoints_per_rail, at.leaf_down);
+  at.leaves_per_rail = CeilDivide(endpoints_per_rail, at.leaf_down);
   at.leaves = at.rails * at.leaves_per_rail;
   at.levels = 1;
   if (at.leaves == 1) return;
 
   // A leaf that is not full needs fewer cables upwards to be as good.
-  at.leaf_up = CeilDiv(std::min(endpoints_per_rail, at.leaf_down), spec.oversubscription);
+  at.leaf_up = CeilDivide(std::min(endpoints_per_rail, at.leaf_down), spec.oversubscription);
   if (at.leaves <= spec.spine_ports) {
     at.levels = 2;
     at.pods = 1;
@@ -48,13 +47,13 @@ void LayOutFabric(const FabricSpec& spec, Layout* layout) {
   }
   at.levels = 3;
   const int spine_down = spec.spine_ports / 2;
-  at.pods_per_rail = CeilDiv(at.leaves_per_rail, spine_down);
-  at.leaves_per_pod = CeilDiv(at.leaves_per_rail, at.pods_per_rail);
+  at.pods_per_rail = CeilDivide(at.leaves_per_rail, spine_down);
+  at.leaves_per_pod = CeilDivide(at.leaves_per_rail, at.pods_per_rail);
   at.pods = at.rails * at.pods_per_rail;
   at.spines_per_pod = FewestSwitches(at.leaves_per_pod, at.leaf_up, spine_down);
   at.spines = at.pods * at.spines_per_pod;
-  const int down_used = at.leaves_per_pod * CeilDiv(at.leaf_up, at.spines_per_pod);
-  at.spine_up = CeilDiv(down_used, spec.spine_oversubscription);
+  const int down_used = at.leaves_per_pod * CeilDivide(at.leaf_up, at.spines_per_pod);
+  at.spine_up = CeilDivide(down_used, spec.spine_oversubscription);
   at.cores_per_group = FewestSwitches(at.pods, at.spine_up, spec.core_ports);
   at.cores = at.spines_per_pod * at.cores_per_group;
 }
@@ -250,7 +249,7 @@ Layout MakeLayout(const ClusterSpec& spec) {
   at.socket_pairs = node.inter_socket ? node.sockets * (node.sockets - 1) / 2 : 0;
   at.nvlink = node.nvlink.has_value();
   at.domain_nodes = node.domain_nodes;
-  at.domains = at.nvlink ? CeilDiv(at.nodes, at.domain_nodes) : 0;
+  at.domains = at.nvlink ? CeilDivide(at.nodes, at.domain_nodes) : 0;
   at.peer_to_peer = node.peer_to_peer;
   at.node_graph = node.graph;
   if (spec.fabric && spec.nodes > 1) LayOutFabric(*spec.fabric, &at);

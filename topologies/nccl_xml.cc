@@ -13,7 +13,7 @@
 namespace aurum {
 namespace {
 
-constexpr int kMostDevices = 2048;
+constexpr int kMostSystemDevices = 2048;
 constexpr int kMostDepth = 32;  // of PCIe bridges
 constexpr char kAsWritten[] = "take the file as NCCL wrote it";
 
@@ -156,8 +156,9 @@ class XmlReader {
         ReadNets(device.busid.empty() ? element : element.child("nic"), &device);
       if (device.kind == NcclDevice::Kind::kGpu) ReadGpu(element.child("gpu"), &device);
       const int id = static_cast<int>(dump_.devices.size());
-      if (id == kMostDevices) {
-        source_.Fail(542, device.offset, "more than " + std::to_string(kMostDevices) + " devices",
+      if (id == kMostSystemDevices) {
+        source_.Fail(542, device.offset,
+                     "more than " + std::to_string(kMostSystemDevices) + " devices",
                      "no machine has so many; is the file damaged?");
       }
       if (device.kind == NcclDevice::Kind::kGpu) dump_.gpus.push_back(id);

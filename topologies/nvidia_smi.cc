@@ -12,7 +12,7 @@
 namespace aurum {
 namespace {
 
-constexpr std::size_t kMostDevices = 512;
+constexpr std::size_t kMostMatrixDevices = 512;
 constexpr int kMostLinks = 1024;
 
 struct Word {
@@ -189,8 +189,8 @@ class SmiImporter {
         ++gpus_;
       }
       names_.push_back(name);
-      if (names_.size() > kMostDevices)
-        Fail(549, word, "is one device too many: at most " + std::to_string(kMostDevices),
+      if (names_.size() > kMostMatrixDevices)
+        Fail(549, word, "is one device too many: at most " + std::to_string(kMostMatrixDevices),
              "give the output as it was printed");
     }
     cells_.assign(names_.size(), std::vector<Cell>(names_.size()));

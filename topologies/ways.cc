@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cassert>
 
+#include "sim/core/rounding.h"
+
 namespace aurum {
 namespace {
-
-int CeilDiv(int a, int b) { return (a + b - 1) / b; }
 
 std::uint64_t Mix(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15;
@@ -31,7 +31,7 @@ FabricWay DModKWay(const Layout& at, const FabricEnds& ends) {
   way.leaf_up = way.leaf_down = ends.dst_slot % at.leaf_up;
   if (OtherPod(at, ends)) {
     // Numbers the destinations that come down this spine, so that they spread over its cables.
-    const int ways_per_spine = CeilDiv(at.leaf_up, at.spines_per_pod);
+    const int ways_per_spine = CeilDivide(at.leaf_up, at.spines_per_pod);
     way.spine_up = way.spine_down =
         (at.PlaceInPod(ends.dst_leaf) * ways_per_spine + way.leaf_up / at.spines_per_pod) %
         at.spine_up;

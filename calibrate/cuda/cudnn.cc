@@ -242,7 +242,7 @@ struct Named {
   std::int64_t d_o = 0, d_q = 0, d_k = 0, d_v = 0, one = 0, row_sums = 0, d_q_sums = 0;
 };
 
-std::size_t Aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+std::size_t AlignedWorkspace(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 struct Sizes {
   std::int64_t b, hq, hk, sq, sk, d;
@@ -393,10 +393,10 @@ struct RealSdpa {
     if (plan != nullptr) cudnn->unmake(plan);
   }
   std::size_t RowSums() const {
-    return Aligned(static_cast<std::size_t>(4 * shape.batch * shape.heads * shape.q_len));
+    return AlignedWorkspace(static_cast<std::size_t>(4 * shape.batch * shape.heads * shape.q_len));
   }
   std::size_t QuerySums() const {
-    return Aligned(
+    return AlignedWorkspace(
         static_cast<std::size_t>(4 * shape.batch * shape.heads * shape.q_len * shape.head_dim));
   }
 };
@@ -478,7 +478,7 @@ Result CudnnCreate(Cudnn* cudnn, const SdpaShape& shape, Sdpa* sdpa, std::size_t
       !r.ok()) {
     return r;
   }
-  made->workspace = Aligned(static_cast<std::size_t>(bytes));
+  made->workspace = AlignedWorkspace(static_cast<std::size_t>(bytes));
   *workspace_bytes =
       made->workspace + (shape.backward ? made->RowSums() + made->QuerySums() : 0) + 256;
   *sdpa = made.release();

@@ -18,14 +18,15 @@ constexpr int kAlgorithms = 8;
 constexpr double kScoreBytes = 1024.0 * 1024 * 1024;
 constexpr double kWait = 60;  // seconds for one call, whatever it is
 
-std::size_t Aligned(double bytes) {
+// As device memory is cut for operands.
+std::size_t AlignedBytes(double bytes) {
   const auto whole = static_cast<std::size_t>(std::ceil(std::max(bytes, 1.0)));
   return (whole + kAlign - 1) / kAlign * kAlign;
 }
 
 double Sum(std::initializer_list<double> operands) {
   double sum = 0;
-  for (const double bytes : operands) sum += static_cast<double>(Aligned(bytes));
+  for (const double bytes : operands) sum += static_cast<double>(AlignedBytes(bytes));
   return sum;
 }
 
@@ -66,7 +67,7 @@ void* At(void* memory, double bytes) {
 }  // namespace
 
 void Ring::Reserve(double bytes, double least, const std::string& what, Stream stream) {
-  const std::size_t size = Aligned(std::max(bytes, least));
+  const std::size_t size = AlignedBytes(std::max(bytes, least));
   at_ = 0;
   if (size <= memory_.size()) return;
   memory_ = Memory();  // the old one first: both may not fit
@@ -78,7 +79,7 @@ void Ring::Reserve(double bytes, double least, const std::string& what, Stream s
 }
 
 void* Ring::Take(double bytes) {
-  const std::size_t size = Aligned(bytes);
+  const std::size_t size = AlignedBytes(bytes);
   if (at_ + size > memory_.size()) at_ = 0;
   void* taken = memory_.bytes() + at_;
   at_ += size;
@@ -148,7 +149,7 @@ void UnfusedAttention::Enqueue(const SdpaBuffers& b,
       continue;
     }
     const void* d_o = At(const_cast<const void*>(b.d_o), n * q_bytes);
-    void* d_scores = At(scratch, static_cast<double>(Aligned(score_bytes)));
+    void* d_scores = At(scratch, static_cast<double>(AlignedBytes(score_bytes)));
     run(*p.d_value, 1, d_o, probabilities, At(b.d_v, n * kv_bytes));
     run(*p.d_probabilities, 1, v, d_o, d_scores);
     Check(api_,
@@ -384,7 +385,7 @@ bool Primitives::FusedWorks(const SdpaShape& asked) {
 
   // Inputs, two sets of results, products of our path.
   const auto memory = [&](double bytes) {
-    return Memory(api_, MemoryPlace::kDevice, Aligned(bytes), "a check of attention");
+    return Memory(api_, MemoryPlace::kDevice, AlignedBytes(bytes), "a check of attention");
   };
   Memory q = memory(q_bytes), k = memory(kv_bytes), v = memory(kv_bytes), d_o = memory(q_bytes);
   Memory o = memory(q_bytes), o2 = memory(q_bytes), stats = memory(StatsBytes(small)),
@@ -518,7 +519,7 @@ bool Primitives::PrepareAttention(const Kernel& kernel, Prepared* p) {
       } else {
         const OwnedSdpa owned(api_, handle);
         workspace_bytes_ = std::max(workspace_bytes_, workspace);
-        p->stats = Memory(api_, MemoryPlace::kDevice, Aligned(StatsBytes(s)), "statistics");
+        p->stats = Memory(api_, MemoryPlace::kDevice, AlignedBytes(StatsBytes(s)), "statistics");
         SdpaBuffers b;
         b.q = In(numbers).Take(q), b.k = In(numbers).Take(kv), b.v = In(numbers).Take(kv);
         b.o = Out().Take(q), b.stats = p->stats.get();

@@ -12,7 +12,7 @@
 namespace aurum {
 namespace {
 
-double Percent(double share) { return 100 * share; }
+double InPercent(double share) { return 100 * share; }
 
 // --- A10: top-k gates ---
 
@@ -20,7 +20,7 @@ double Percent(double share) { return 100 * share; }
 Recomputed CommunicationCut(const AuditInput& in) {
   const double n = in.Given("experts"), k = in.Given("choices"), wanted = in.claim.claimed / 100;
   Recomputed out;
-  out.value = Percent(1 - k / n);
+  out.value = InPercent(1 - k / n);
   out.formula = "1 − k/N = 1 − " + Show(k) + "/" + Show(n) + " = " + Show(out.value) + " %";
   const double least = std::ceil(k / (1 - wanted) * (1 - 1e-12));
   out.remark =
@@ -69,10 +69,10 @@ Recomputed SimulatedCut(const AuditInput& in) {
   const double tokens = TokensPerStep(e.scenario) / e.scenario.cluster->GpuCount();
   const double copies = figures->all_to_all_bytes / (ways * layers * tokens * backbone.hidden * 2);
   Recomputed out;
-  out.value = Percent(1 - copies / experts);
+  out.value = InPercent(1 - copies / experts);
   out.formula = "1 − " + Show(copies) + " copies of a token / " + Show(experts) + " experts; " +
                 Show(figures->all_to_all_bytes / 1e9) + " GB a GPU and step";
-  out.remark = "what is left is still " + Show(Percent(figures->share)) + " % of the step of '" +
+  out.remark = "what is left is still " + Show(InPercent(figures->share)) + " % of the step of '" +
                e.scenario.name +
                "': a share of a dense exchange says nothing about a step. DeepEP, which copies a "
                "token inside of the node, exchanges " +
@@ -87,7 +87,7 @@ Recomputed SkewCost(const AuditInput& in) {
   const Evaluation& skewed = in.Run();
   const Evaluation& even = in.Run({"plan.backbone.expert_routing.skew=[]"});
   Recomputed out;
-  out.value = Percent(skewed.StepSeconds() / even.StepSeconds() - 1);
+  out.value = InPercent(skewed.StepSeconds() / even.StepSeconds() - 1);
   out.formula = Show(skewed.StepSeconds()) + " s / " + Show(even.StepSeconds()) +
                 " s, the busiest rank at " + Show(skewed.scenario.plan.expert_imbalance) +
                 " times the mean";
@@ -97,7 +97,7 @@ Recomputed SkewCost(const AuditInput& in) {
       "tokens; a "
       "capacity factor of 1 takes that back (" +
       Show(capped.StepSeconds()) + " s) and drops " +
-      Show(Percent(capped.scenario.plan.dropped_tokens)) + " % of the choices";
+      Show(InPercent(capped.scenario.plan.dropped_tokens)) + " % of the choices";
   return out;
 }
 
@@ -106,7 +106,7 @@ Recomputed SkewCost(const AuditInput& in) {
 Recomputed Fall(const AuditInput& in, const char* from, const char* to, const std::string& remark) {
   Recomputed out;
   const double before = in.Given(from), after = in.Given(to);
-  out.value = Percent(1 - after / before);
+  out.value = InPercent(1 - after / before);
   out.formula = "1 − " + Show(after) + "/" + Show(before);
   out.remark = remark;
   return out;
@@ -117,7 +117,7 @@ Recomputed FlashFlops(const AuditInput& in) {
   const Evaluation& flash = in.Run({"plan.attention=flash2"});
   const double before = FlopsPerUsefulToken(plain), after = FlopsPerUsefulToken(flash);
   Recomputed out;
-  out.value = Percent(1 - after / before);
+  out.value = InPercent(1 - after / before);
   out.formula = Show(before / 1e9) + " → " + Show(after / 1e9) + " GFLOP per useful token";
   out.remark =
       "FlashAttention is exact: the same products, less memory traffic. It changes the step (" +
@@ -131,10 +131,10 @@ Recomputed PackedFlops(const AuditInput& in) {
                                      "plan.micro_batch_size=" + Show(in.Given("padded_rows"))});
   const double before = FlopsPerUsefulToken(padded), after = FlopsPerUsefulToken(packed);
   Recomputed out;
-  out.value = Percent(1 - after / before);
+  out.value = InPercent(1 - after / before);
   out.formula = Show(before / 1e9) + " → " + Show(after / 1e9) +
-                " GFLOP per useful token; padding " + Show(Percent(PaddingShare(padded))) + " → " +
-                Show(Percent(PaddingShare(packed))) + " %";
+                " GFLOP per useful token; padding " + Show(InPercent(PaddingShare(padded))) +
+                " → " + Show(InPercent(PaddingShare(packed))) + " %";
   out.remark =
       "packing saves the padding that there was, which depends on the lengths and on how many rows "
       "are "
@@ -149,7 +149,7 @@ Recomputed GroupedFlops(const AuditInput& in) {
       in.Run({"workload.packing.group_tokens=" + Show(in.Given("group_tokens"))});
   const double before = FlopsPerUsefulToken(whole), after = FlopsPerUsefulToken(groups);
   Recomputed out;
-  out.value = Percent(1 - after / before);
+  out.value = InPercent(1 - after / before);
   out.formula = Show(before / 1e9) + " → " + Show(after / 1e9) + " GFLOP per useful token";
   out.remark =
       "attention inside of groups is block-sparse: another function than the model's, whose "
@@ -177,10 +177,10 @@ Recomputed EncoderPadding(const AuditInput& in) {
   const Evaluation& largest = in.Run();
   const Evaluation& native = in.Run({"workload.resolution.policy=native"});
   Recomputed out;
-  out.value = Percent(largest.data->figures.modules.front().padding_share);
+  out.value = InPercent(largest.data->figures.modules.front().padding_share);
   out.formula = "padding of " + largest.data->figures.modules.front().name + " " + Show(out.value) +
-                " %, of the backbone " + Show(Percent(PaddingShare(largest))) + " % instead of " +
-                Show(Percent(PaddingShare(native))) + " %";
+                " %, of the backbone " + Show(InPercent(PaddingShare(largest))) + " % instead of " +
+                Show(InPercent(PaddingShare(native))) + " %";
   out.remark =
       "whatever is smaller than the largest image of its batch has to be padded or stretched to "
       "it: the "
@@ -192,7 +192,7 @@ Recomputed ResolutionCost(const AuditInput& in) {
   const Evaluation& largest = in.Run();
   const Evaluation& native = in.Run({"workload.resolution.policy=native"});
   Recomputed out;
-  out.value = Percent(largest.data->mean_s / native.data->mean_s - 1);
+  out.value = InPercent(largest.data->mean_s / native.data->mean_s - 1);
   out.formula = Show(largest.data->mean_s) + " s / " + Show(native.data->mean_s) + " s a step";
   out.remark = "the same images, each at its own size, in the same micro-batches";
   return out;
@@ -207,7 +207,7 @@ Recomputed CopyLess(const AuditInput& in) {
   const Evaluation& before = with(in.Given("copies_before"));
   const Evaluation& after = with(in.Given("copies_after"));
   Recomputed out;
-  out.value = Percent(1 - after.loader->load_s / before.loader->load_s);
+  out.value = InPercent(1 - after.loader->load_s / before.loader->load_s);
   out.formula = "a batch: " + Show(before.loader->load_s) + " → " + Show(after.loader->load_s) +
                 " s (read " + Show(after.loader->batch.read_s) + ", decode " +
                 Show(after.loader->batch.decode_s) + ", a copy " +
@@ -257,7 +257,7 @@ Recomputed BudgetSpread(const AuditInput& in) {
     products += (products.empty() ? "" : ", ") + Show(product);
   }
   Recomputed out;
-  out.value = Percent(most / least - 1);
+  out.value = InPercent(most / least - 1);
   out.formula = "complexity · batch = " + products;
   out.remark =
       "a batch that adapts to a budget has the same product for every kind, up to one sample. The "
@@ -273,7 +273,7 @@ Recomputed BatchOfBudget(const AuditInput& in) {
   Recomputed out;
   out.value = batch.samples;
   out.formula = "⌊" + Show(budget) + " / " + Show(kinds.back().complexity) + "⌋, " +
-                Show(Percent(batch.utilisation)) + " % of the budget; LiDAR ⌊" + Show(budget) +
+                Show(InPercent(batch.utilisation)) + " % of the budget; LiDAR ⌊" + Show(budget) +
                 " / " + Show(kinds[1].complexity) +
                 "⌋ = " + Show(BatchWithin(kinds[1].complexity, budget).samples);
   out.remark = "by the budget of the images, " + Show(budget);

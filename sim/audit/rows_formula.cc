@@ -334,7 +334,7 @@ Recomputed CacheRate(const Evaluation& e) {
   return out;
 }
 
-Recomputed Confidence(const Evaluation& e) {
+Recomputed MeasuredConfidence(const Evaluation& e) {
   Recomputed out = Plain(e.alignment.ratio,
                          "aligned over cross-modal tokens, measured: encoder and backbone are on "
                          "the same GPU",
@@ -386,7 +386,7 @@ void AddFormulaRows(Computations* to) {
     };
     all["A11." + id] = with(ProcessedFlops);
     all["A11." + id + "_cache"] = with(CacheRate);
-    all["A11." + id + "_confidence"] = with(Confidence);
+    all["A11." + id + "_confidence"] = with(MeasuredConfidence);
   }
   all["A11.highest"] = [](const AuditInput& in) { return Order(in, true); };
   all["A11.lowest"] = [](const AuditInput& in) { return Order(in, false); };

@@ -22,7 +22,7 @@ std::string Figure(double value) {
   std::snprintf(text, sizeof text, "%.4g", value);
   return text;
 }
-std::string Percent(double share) { return Figure(100 * share) + " %"; }
+std::string PercentText(double share) { return Figure(100 * share) + " %"; }
 
 // A18. The rule that the article's code has, on series of independent numbers: a healthy run, whose
 // MAR and step time both vary a little and for different reasons.
@@ -47,7 +47,7 @@ Recomputed Suppression(const AuditInput& in) {
   out.formula = "1 − " + std::to_string(alarms) + " alarms in " + std::to_string(trials) +
                 " windows of " + std::to_string(window) + " independent pairs; exactly, P(|r| < " +
                 Figure(bound) +
-                ") = " + Percent(ChanceOfWeakCorrelation(std::max(window, 4), bound));
+                ") = " + PercentText(ChanceOfWeakCorrelation(std::max(window, 4), bound));
   out.remark =
       "two series that vary for different reasons are uncorrelated, which is how a healthy run "
       "looks. Of "
@@ -68,14 +68,14 @@ Recomputed FalseAlarms(const AuditInput& in) {
   const RuleScore code = of(scores[0], WatchedBy::kArticleCode);
   out.value = 100 * (1 - code.false_step_share);
   out.formula = "healthy simulated steps without an alarm, of " + std::to_string(series.seeds) +
-                " runs: 1 − " + Percent(code.false_step_share) + "; ours: 1 − " +
-                Percent(of(scores[0], WatchedBy::kOurs).false_step_share);
+                " runs: 1 − " + PercentText(code.false_step_share) + "; ours: 1 − " +
+                PercentText(of(scores[0], WatchedBy::kOurs).false_step_share);
   out.remark = "ours, on the faults of this series:";
   for (std::size_t i = 1; i < scores.size(); ++i) {
     const RuleScore ours = of(scores[i], WatchedBy::kOurs);
     out.remark += (i == 1 ? " " : ", ") + scores[i].name + " told in " +
-                  Percent(ours.detected_share) + " of runs after " + Figure(ours.mean_delay_steps) +
-                  " steps";
+                  PercentText(ours.detected_share) + " of runs after " +
+                  Figure(ours.mean_delay_steps) + " steps";
   }
   return out;
 }
@@ -126,7 +126,7 @@ Recomputed ConstantHistory(const AuditInput& in) {
   }
   Recomputed out;
   out.value = alarms;
-  out.formula = std::to_string(steps) + " steps, each " + Percent(growth) +
+  out.formula = std::to_string(steps) + " steps, each " + PercentText(growth) +
                 " longer than the one before, MAR " + Figure(in.Given("mar")) + ": alarms on " +
                 std::to_string(alarms) + " steps; ours on " + std::to_string(ours);
   out.remark =
@@ -241,10 +241,10 @@ Recomputed SameUtilisation(const AuditInput& in) {
   Recomputed out;
   out.value = 100 * std::abs(a.Utilisation() - b.Utilisation());
   const auto told = [](const BusySplit& s) {
-    return "utilisation " + Percent(s.Utilisation()) + " = compute-bound " +
-           Percent(s.compute_bound_s / s.Sum()) + " + memory-bound " +
-           Percent(s.memory_bound_s / s.Sum()) + " + communication " +
-           Percent(s.communication_s / s.Sum());
+    return "utilisation " + PercentText(s.Utilisation()) + " = compute-bound " +
+           PercentText(s.compute_bound_s / s.Sum()) + " + memory-bound " +
+           PercentText(s.memory_bound_s / s.Sum()) + " + communication " +
+           PercentText(s.communication_s / s.Sum());
   };
   out.formula = in.claim.scenario + ": " + told(a) + "; " + other + ": " + told(b);
   const double apart = std::abs(a.compute_bound_s / a.Sum() - b.compute_bound_s / b.Sum());

@@ -212,7 +212,7 @@ Recomputed GpusLeftOver(const AuditInput& in) {
   return out;
 }
 
-Recomputed Confidence(const AuditInput& in) {
+Recomputed ConfidenceArgument(const AuditInput& in) {
   Recomputed out;
   out.formula = "confidences " + Show(in.Given("vision")) + ", " + Show(in.Given("text")) + ", " +
                 Show(in.Given("audio")) + " enter apply_golden_parallel, which exists nowhere";
@@ -424,7 +424,7 @@ void AddParallelRows(Computations* to) {
   (*to)["A4.step"] = SparseStep;
   (*to)["A4.fast_network"] = SparseStepFullRate;
   (*to)["A5.gpus"] = GpusLeftOver;
-  (*to)["A5.confidence"] = Confidence;
+  (*to)["A5.confidence"] = ConfidenceArgument;
   (*to)["A14.covariance"] = FullCovariance;
   (*to)["A14.every_step"] = CovarianceEveryStep;
   (*to)["A14.energy"] = EnergyInterpolated;

@@ -160,13 +160,13 @@ class Search {
 
 }  // namespace
 
-std::string VerdictName(Verdict verdict) {
+std::string VerdictName(HealthVerdict verdict) {
   switch (verdict) {
-    case Verdict::kHealthy:
+    case HealthVerdict::kHealthy:
       return "healthy";
-    case Verdict::kBelow:
+    case HealthVerdict::kBelow:
       return "below expectation";
-    case Verdict::kAbove:
+    case HealthVerdict::kAbove:
       return "above expectation";
   }
   return "";
@@ -201,10 +201,10 @@ Health Examine(const NcclTestRun& run, CollectiveKind kind, int gpus, const Clus
     size.wrong = row.wrong;
     health.wrong = health.wrong || row.wrong;
     if (size.measured_busbw_bytes_per_s < size.expected.busbw_low_bytes_per_s)
-      size.verdict = Verdict::kBelow;
+      size.verdict = HealthVerdict::kBelow;
     if (size.measured_busbw_bytes_per_s > size.expected.busbw_high_bytes_per_s)
-      size.verdict = Verdict::kAbove;
-    if (size.verdict == Verdict::kBelow) {
+      size.verdict = HealthVerdict::kAbove;
+    if (size.verdict == HealthVerdict::kBelow) {
       if (health.below_from_bytes == 0 || row.bytes < health.below_from_bytes)
         health.below_from_bytes = row.bytes;
       health.below_to_bytes = std::max(health.below_to_bytes, row.bytes);
@@ -218,14 +218,14 @@ Health Examine(const NcclTestRun& run, CollectiveKind kind, int gpus, const Clus
   for (const SizeHealth& size : health.sizes) {
     if (!large.empty() && size.expected.bytes < kLarge) continue;
     ++counted;
-    below += size.verdict == Verdict::kBelow ? 1 : 0;
-    above += size.verdict == Verdict::kAbove ? 1 : 0;
+    below += size.verdict == HealthVerdict::kBelow ? 1 : 0;
+    above += size.verdict == HealthVerdict::kAbove ? 1 : 0;
   }
-  if (2 * below >= counted) health.verdict = Verdict::kBelow;
-  if (2 * above > counted) health.verdict = Verdict::kAbove;
-  if (health.verdict == Verdict::kBelow)
+  if (2 * below >= counted) health.verdict = HealthVerdict::kBelow;
+  if (2 * above > counted) health.verdict = HealthVerdict::kAbove;
+  if (health.verdict == HealthVerdict::kBelow)
     health.causes = Search(health, group, cluster, profile, asked).Run();
-  if (health.verdict == Verdict::kAbove)
+  if (health.verdict == HealthVerdict::kAbove)
     health.causes = {
         "the cluster described is slower than the one measured: more or faster NICs or "
         "NVLinks, or fewer GPUs in the test"};

@@ -10,14 +10,15 @@ namespace aurum {
 
 // Measured beside expected: is this system healthy, and if not, what would explain it?
 
-enum class Verdict { kHealthy, kBelow, kAbove };
-std::string VerdictName(Verdict verdict);  // "healthy", "below expectation", "above expectation"
+enum class HealthVerdict { kHealthy, kBelow, kAbove };
+std::string VerdictName(
+    HealthVerdict verdict);  // "healthy", "below expectation", "above expectation"
 
 struct SizeHealth {
   Expectation expected;
   double measured_busbw_bytes_per_s = 0;  // the better of in and out of place
   double share = 0;                       // of the expected
-  Verdict verdict = Verdict::kHealthy;
+  HealthVerdict verdict = HealthVerdict::kHealthy;
   bool wrong = false;
 };
 
@@ -27,7 +28,7 @@ struct Health {
   std::vector<SizeHealth> sizes;
   // Of the large messages, which say what the links carry (all, where none is large); the middle
   // share, and the sizes that lie below.
-  Verdict verdict = Verdict::kHealthy;
+  HealthVerdict verdict = HealthVerdict::kHealthy;
   double share = 0;
   double below_from_bytes = 0, below_to_bytes = 0;  // 0 where none lies below
   // The likeliest first; empty where it is healthy. Each says what to look at.

@@ -6,4 +6,10 @@ namespace aurum {
 // what is not finite stay as they are.
 double RoundSignificant(double value, int digits = 5);
 
+// a / b, rounded up. Precondition: a >= 0, b > 0.
+template <typename Integer>
+constexpr Integer CeilDivide(Integer a, Integer b) {
+  return (a + b - 1) / b;
+}
+
 }  // namespace aurum

@@ -5,6 +5,8 @@ namespace aurum {
 // Named conversions between the units of the command line and the SI units used inside (bytes, seconds, FLOP).
 inline constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 inline constexpr double kMiB = 1024.0 * 1024.0;
+inline constexpr double kHour = 3600;           // s
+inline constexpr double kKilowattHour = 3.6e6;  // J
 inline constexpr double kGiga = 1e9;
 inline constexpr double kTera = 1e12;
 

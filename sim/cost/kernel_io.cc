@@ -6,7 +6,7 @@ namespace aurum {
 namespace {
 
 constexpr double kMost = 1e15;
-constexpr int kKinds = static_cast<int>(KernelKind::kHost) + 1;
+constexpr int kKernelKinds = static_cast<int>(KernelKind::kHost) + 1;
 constexpr int kRoles = static_cast<int>(GemmRole::kWeightGradient) + 1;
 constexpr int kTypes = static_cast<int>(DType::kFp32) + 1;
 constexpr int kCollectives = static_cast<int>(CollectiveKind::kSendRecv) + 1;
@@ -65,7 +65,7 @@ Json WriteKernel(const Kernel& kernel) {
 }
 
 Kernel ReadKernel(ObjectReader reader) {
-  static const std::vector<std::string> kinds = Names<KernelKind>(kKinds, KernelKindName);
+  static const std::vector<std::string> kinds = Names<KernelKind>(kKernelKinds, KernelKindName);
   static const std::vector<std::string> roles = Names<GemmRole>(kRoles, GemmRoleName);
   Kernel kernel;
   kernel.kind = static_cast<KernelKind>(reader.Choice("kind", kinds));

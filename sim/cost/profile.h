@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -36,6 +37,9 @@ enum class CollectiveKind {
   kSendRecv
 };
 std::string CollectiveName(CollectiveKind kind);  // "all_reduce"
+
+// The error of a fit of which nothing was held out.
+inline constexpr double kUnknownError = std::numeric_limits<double>::quiet_NaN();
 
 // How well a fitted model does on points that it has not seen.
 struct FitQuality {

@@ -16,7 +16,7 @@
 namespace aurum {
 namespace {
 
-constexpr const char* kSchema = "aurum.profile/1";
+constexpr const char* kProfileSchema = "aurum.profile/1";
 constexpr double kMax = 1e30;
 constexpr double kTiny = 1e-12;
 constexpr std::int64_t kMany = std::int64_t{1} << 30;
@@ -24,7 +24,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 const std::vector<DType> kDTypes = {DType::kBf16,     DType::kFp16,  DType::kFp8,
                                     DType::kFp8Block, DType::kNvfp4, DType::kFp32};
-const std::vector<CollectiveKind> kKinds = {
+const std::vector<CollectiveKind> kCollectiveKinds = {
     CollectiveKind::kAllReduce, CollectiveKind::kAllGather, CollectiveKind::kReduceScatter,
     CollectiveKind::kAllToAll,  CollectiveKind::kBroadcast, CollectiveKind::kSendRecv};
 
@@ -39,8 +39,8 @@ Provenance ReadProvenance(ObjectReader* reader) {
 
 std::vector<std::string> KindNames() {
   std::vector<std::string> names;
-  names.reserve(kKinds.size());
-  for (const CollectiveKind kind : kKinds) names.push_back(CollectiveName(kind));
+  names.reserve(kCollectiveKinds.size());
+  for (const CollectiveKind kind : kCollectiveKinds) names.push_back(CollectiveName(kind));
   return names;
 }
 
@@ -279,7 +279,7 @@ Json WriteDecode(const DecodeModel& model) {
 }
 
 void ReadCollective(ObjectReader reader, Profile* profile) {
-  const CollectiveKind kind = kKinds[reader.Choice("kind", KindNames())];
+  const CollectiveKind kind = kCollectiveKinds[reader.Choice("kind", KindNames())];
   const int gpus = static_cast<int>(reader.Integer("gpus", 2, 1 << 24));
   CollectiveEnvelope envelope;
   envelope.busbw_bytes_per_s = reader.Number("busbw_bytes_per_s", 1, kMax);
@@ -406,9 +406,9 @@ Json WriteExact(const ExactKernels& exact) {
 Profile ReadProfile(const JsonDocument& document) {
   ObjectReader root(document, document.root, "");
   const std::string schema = root.String("schema");
-  if (schema != kSchema) {
+  if (schema != kProfileSchema) {
     root.Fail(801, "schema", "this is '" + schema + "', not a profile",
-              "a profile says \"schema\": \"" + std::string(kSchema) + "\"");
+              "a profile says \"schema\": \"" + std::string(kProfileSchema) + "\"");
   }
   Profile profile;
   profile.name = root.String("name");
@@ -479,7 +479,7 @@ Profile ReadProfile(const JsonDocument& document) {
 
 Json WriteProfile(const Profile& profile) {
   Json json = Json::Object();
-  json.Set("schema", kSchema);
+  json.Set("schema", kProfileSchema);
   json.Set("name", profile.name);
   json.Set("description", profile.description);
   json.Set("provenance", ProvenanceName(profile.provenance));

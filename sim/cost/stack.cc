@@ -13,7 +13,7 @@
 namespace aurum {
 namespace {
 
-constexpr const char* kSchema = "aurum.stack/1";
+constexpr const char* kStackSchema = "aurum.stack/1";
 
 struct Field {
   const char* group;
@@ -179,9 +179,9 @@ std::string BaseOfStack(const JsonDocument& document) {
 Stack ReadStack(const JsonDocument& document, const Stack* base) {
   ObjectReader root(document, document.root, "");
   const std::string schema = root.String("schema");
-  if (schema != kSchema) {
+  if (schema != kStackSchema) {
     root.Fail(801, "schema", "this is '" + schema + "', not a stack",
-              "a stack says \"schema\": \"" + std::string(kSchema) + "\"");
+              "a stack says \"schema\": \"" + std::string(kStackSchema) + "\"");
   }
   Stack stack;
   if (base != nullptr) stack = *base;
@@ -226,7 +226,7 @@ Stack ReadStack(const JsonDocument& document, const Stack* base) {
 
 Json WriteStack(const Stack& stack) {
   Json json = Json::Object();
-  json.Set("schema", kSchema);
+  json.Set("schema", kStackSchema);
   json.Set("name", stack.name);
   json.Set("description", stack.description);
   json.Set("provenance", ProvenanceName(stack.provenance));

@@ -14,7 +14,7 @@
 namespace aurum {
 namespace {
 
-constexpr std::size_t kChunkBytes = std::size_t{64} << 10U;
+constexpr std::size_t kReadBytes = std::size_t{64} << 10U;
 constexpr std::size_t kMostAtOnce = std::size_t{4} << 20U;
 constexpr std::size_t kHeadBytes = 256;
 
@@ -88,7 +88,7 @@ bool LogTail::Open() {
 }
 
 bool LogTail::ReadSome(std::vector<std::string>* lines) {
-  std::string chunk(kChunkBytes, '\0');
+  std::string chunk(kReadBytes, '\0');
   std::size_t taken = 0;
   while (taken < kMostAtOnce) {
     const ssize_t got = ::read(descriptor_, chunk.data(), chunk.size());

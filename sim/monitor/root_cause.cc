@@ -21,7 +21,8 @@ void Require(bool holds, const std::string& what) {
                "\"ranks\": [{\"rank\": 0, \"compute_s\": …}, …] in every record, one entry a rank");
 }
 
-double Median(std::vector<double> values) {
+// Of an even number of values the larger middle one.
+double UpperMedian(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
@@ -138,7 +139,7 @@ Diagnosis Diagnose(const StepRecord& healthy, const StepRecord& now, const Cause
     alignment[r] = b.alignment_wait_s - a.alignment_wait_s;
     network[r] = b.CommunicationSeconds() - a.CommunicationSeconds();
   }
-  const double typical = Median(kernels_ratio);
+  const double typical = UpperMedian(kernels_ratio);
   const auto slowest = static_cast<std::size_t>(
       std::max_element(kernels_ratio.begin(), kernels_ratio.end()) - kernels_ratio.begin());
   const double skew = kernels_ratio[slowest] - typical;
@@ -161,7 +162,7 @@ Diagnosis Diagnose(const StepRecord& healthy, const StepRecord& now, const Cause
       {RootCause::kDataStall, Mean(data)},
       {RootCause::kMisalignment, High(alignment)},
       {link, High(network)},
-      {RootCause::kMoreWork, (typical - 1) * Median(kernels)},
+      {RootCause::kMoreWork, (typical - 1) * UpperMedian(kernels)},
   }};
   const Evidence* found = nullptr;
   for (const Evidence& e : evidence) {

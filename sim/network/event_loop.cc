@@ -74,7 +74,6 @@ enum class Mode : std::uint8_t { kIdle, kAlone, kShared };
 // What an event of the list is; the order of events at one time is (kind, op).
 enum class Kind : std::uint64_t { kNominalEnd = 0, kFlowsStart = 1 };
 
-constexpr std::uint32_t kNone = 0xffffffffU;
 // A completion less than this after a picosecond is at that picosecond: remaining / rate is good to
 // 1e-4 ps at most.
 constexpr double kGridSlackPs = 1e-3;
@@ -88,7 +87,7 @@ struct OpState {
   std::uint32_t first_successor = 0;  // in successors_; the next op's is the end
   std::uint32_t waiting = 0;          // predecessors that have not ended
   std::uint32_t live_flows = 0;
-  std::uint32_t first_flow = kNone;
+  std::uint32_t first_flow = kNoIndex;
   Mode mode = Mode::kIdle;
   bool disturbed = false;
   bool nominal_passed = false;
@@ -99,8 +98,8 @@ struct FlowRun {
   Time since;
   std::int64_t rate = 0;  // units
   OpId op = 0;
-  std::uint32_t number = 0;                      // PreparedTraffic::flow
-  std::uint32_t next = kNone, previous = kNone;  // flows of the same op
+  std::uint32_t number = 0;                            // PreparedTraffic::flow
+  std::uint32_t next = kNoIndex, previous = kNoIndex;  // flows of the same op
 };
 
 class Loop {
@@ -274,7 +273,7 @@ void Loop::EndOp(OpId op) {
   ++ended_;
   OpState& state = ops_[op];
   if (state.mode != Mode::kIdle) {
-    while (state.first_flow != kNone) RemoveFlow(state.first_flow);
+    while (state.first_flow != kNoIndex) RemoveFlow(state.first_flow);
     state.mode = Mode::kIdle;
     if (!share_from_start_) meetings_.Leave(op, state.pattern);
   }
@@ -335,8 +334,8 @@ void Loop::Share(OpId op) {
                   .op = op,
                   .number = number - 1,
                   .next = state.first_flow,
-                  .previous = kNone};
-    if (state.first_flow != kNone) flows_[state.first_flow].previous = id;
+                  .previous = kNoIndex};
+    if (state.first_flow != kNoIndex) flows_[state.first_flow].previous = id;
     state.first_flow = id;
     ++state.live_flows;
   }
@@ -346,12 +345,12 @@ void Loop::Share(OpId op) {
 void Loop::RemoveFlow(std::uint32_t id) {
   const FlowRun& flow = flows_[id];
   OpState& state = ops_[flow.op];
-  if (flow.previous == kNone) {
+  if (flow.previous == kNoIndex) {
     state.first_flow = flow.next;
   } else {
     flows_[flow.previous].next = flow.next;
   }
-  if (flow.next != kNone) flows_[flow.next].previous = flow.previous;
+  if (flow.next != kNoIndex) flows_[flow.next].previous = flow.previous;
   --state.live_flows;
   completions_.Erase(id);
   sharing_.Remove(id);

@@ -1,10 +1,14 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "sim/engine/op_graph.h"
 
 namespace aurum {
+
+// In place of an index: there is none.
+inline constexpr std::uint32_t kNoIndex = 0xffffffffU;
 
 // From `at` on, a link carries `factor` of its capacity; 0 = it is down. A flap is two changes.
 struct LinkChange {

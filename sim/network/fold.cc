@@ -35,8 +35,6 @@ namespace aurum {
 
 namespace {
 
-constexpr std::uint32_t kNone = 0xffffffffU;
-
 // Kinds of vertices and labels of edges.
 enum : std::uint64_t { kLinkVertex = 11, kFlowVertex, kSharedVertex, kOpVertex };
 enum : std::uint32_t { kWaits = 1, kPartOf, kCrosses, kOnLink };
@@ -67,11 +65,11 @@ TrafficFolding::TrafficFolding(const Fabric& fabric, ColouredGraph* graph)
     std::uint64_t& colour = link_colour_[change.link];
     colour = Combine(Combine(colour, change.at), change.factor);
   }
-  link_vertex_.assign(link_colour_.size(), kNone);
+  link_vertex_.assign(link_colour_.size(), kNoIndex);
 }
 
 TrafficFolding::VertexId TrafficFolding::LinkVertex(std::uint32_t link) {
-  if (link_vertex_[link] == kNone) {
+  if (link_vertex_[link] == kNoIndex) {
     link_vertex_[link] = graph_.AddVertex(link_colour_[link]);
     used_links_.push_back(link);
   }
@@ -126,11 +124,11 @@ std::size_t TrafficFolding::Add(VertexId transfer, const TrafficPattern& pattern
 
 void TrafficFolding::Use(const Refinement& refinement) {
   refinement_ = &refinement;
-  number_of_class_.assign(refinement.first.size(), kNone);
-  std::vector<std::uint32_t> folded_of(fabric_.capacity_bytes_per_s.size(), kNone);
+  number_of_class_.assign(refinement.first.size(), kNoIndex);
+  std::vector<std::uint32_t> folded_of(fabric_.capacity_bytes_per_s.size(), kNoIndex);
   for (const std::uint32_t link : used_links_) {
     std::uint32_t& number = number_of_class_[refinement.class_of[link_vertex_[link]]];
-    if (number == kNone) {
+    if (number == kNoIndex) {
       number = static_cast<std::uint32_t>(link_of_.size());
       link_of_.push_back(link);
       link_count_.push_back(0);
@@ -140,7 +138,7 @@ void TrafficFolding::Use(const Refinement& refinement) {
     ++link_count_[number];
   }
   for (const LinkChange& change : fabric_.changes) {
-    if (folded_of[change.link] != kNone)
+    if (folded_of[change.link] != kNoIndex)
       folded_.changes.push_back({change.at, folded_of[change.link], change.factor});
   }
   crossings_.resize(link_of_.size());
@@ -151,7 +149,7 @@ void TrafficFolding::Use(const Refinement& refinement) {
       if (!seen[flow_class]) ++flow_classes_;
       seen[flow_class] = true;
       for (const std::uint32_t link : transfer.pattern->flows[f].links) {
-        if (folded_of[link] != kNone) crossings_[folded_of[link]].emplace_back(flow_class, 1);
+        if (folded_of[link] != kNoIndex) crossings_[folded_of[link]].emplace_back(flow_class, 1);
       }
     }
   }

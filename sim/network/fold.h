@@ -52,7 +52,7 @@ class TrafficFolding {
   const Fabric& fabric_;
   ColouredGraph& graph_;
   std::vector<std::uint64_t> link_colour_;
-  std::vector<VertexId> link_vertex_;      // by link; kNone where nothing crosses it
+  std::vector<VertexId> link_vertex_;      // by link; kNoIndex where nothing crosses it
   std::vector<std::uint32_t> used_links_;  // in order of first use
   std::vector<Transfer> transfers_;
 

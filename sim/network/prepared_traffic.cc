@@ -5,11 +5,7 @@
 
 namespace aurum {
 
-namespace {
-
-constexpr std::uint32_t kNone = 0xffffffffU;
-
-}  // namespace
+namespace {}  // namespace
 
 PreparedTraffic::PreparedTraffic(const OpGraph& graph, const Fabric& fabric)
     : patterns_(graph.pattern_count()) {
@@ -30,7 +26,7 @@ PreparedTraffic::PreparedTraffic(const OpGraph& graph, const Fabric& fabric)
   flows_.reserve(flows);
   links_.reserve(hops);
   peaks_.reserve(hops);
-  dense_link_.assign(fabric.capacity_bytes_per_s.size(), kNone);
+  dense_link_.assign(fabric.capacity_bytes_per_s.size(), kNoIndex);
   for (PatternId id = 0; id < patterns_.size(); ++id) {
     Pattern& pattern = patterns_[id];
     pattern.first_flow = static_cast<std::uint32_t>(flows_.size());
@@ -59,7 +55,7 @@ void PreparedTraffic::AddFlows(const TrafficPattern& traffic, const Fabric& fabr
     for (std::size_t hop = 0; hop < flow.links.size(); ++hop) {
       const std::uint32_t link = flow.links[hop];
       assert(link < dense_link_.size() && fabric.capacity_bytes_per_s[link] > 0);
-      if (dense_link_[link] == kNone) {
+      if (dense_link_[link] == kNoIndex) {
         dense_link_[link] = static_cast<std::uint32_t>(capacity_.size());
         capacity_.push_back(fabric.capacity_bytes_per_s[link]);
       }
@@ -89,7 +85,7 @@ void PreparedTraffic::AddChanges(const Fabric& fabric) {
   for (const LinkChange& change : fabric.changes) {
     assert(change.link < dense_link_.size() && change.factor >= 0);
     const std::uint32_t link = dense_link_[change.link];
-    if (link == kNone) continue;
+    if (link == kNoIndex) continue;
     link_changes_ever_[link] = true;
     widest_[link] = std::max(widest_[link], capacity_[link] * change.factor);
     link_changes_.push_back({change.at, link, change.factor});

@@ -12,7 +12,7 @@
 namespace aurum {
 namespace {
 
-enum class Target { kGpus, kNics, kLinks };
+enum class FaultTarget { kGpus, kNics, kLinks };
 constexpr const char* kTargetKeys[] = {"gpus", "nics", "links"};
 
 // Cables by the names of their ends, "a - b"; the number is the cable's.
@@ -45,7 +45,7 @@ std::map<std::string, int> NicCables(const Cluster& cluster) {
 }
 
 // round(share · count) of 0 … count − 1, at least one: those with the smallest random numbers.
-std::vector<int> Draw(double share, std::uint64_t seed, Target target, int count) {
+std::vector<int> Draw(double share, std::uint64_t seed, FaultTarget target, int count) {
   std::vector<std::pair<std::uint64_t, int>> order;
   for (int i = 0; i < count; ++i) {
     order.emplace_back(
@@ -88,8 +88,8 @@ class FaultReader {
 
   void Read(ObjectReader& reader) {
     int targets = 0;
-    Target target = Target::kGpus;
-    for (const Target t : {Target::kGpus, Target::kNics, Target::kLinks}) {
+    FaultTarget target = FaultTarget::kGpus;
+    for (const FaultTarget t : {FaultTarget::kGpus, FaultTarget::kNics, FaultTarget::kLinks}) {
       if (!reader.Has(kTargetKeys[static_cast<int>(t)])) continue;
       target = t;
       ++targets;
@@ -98,7 +98,7 @@ class FaultReader {
       reader.Fail(351, "", "a fault has one of the keys gpus, nics and links",
                   R"({"gpus": [13], "slowdown": 1.3} or {"nics": ["node0/nic0"], "factor": 0.5})");
     }
-    if (target == Target::kGpus) {
+    if (target == FaultTarget::kGpus) {
       ReadGpus(reader);
     } else {
       ReadLinks(reader, target);
@@ -129,7 +129,8 @@ class FaultReader {
 
  private:
   // `count` devices: {"share": 0.01, "seed": 1}. False where the value is a list.
-  static bool DrawnFrom(ObjectReader& reader, Target target, int count, std::vector<int>* drawn) {
+  static bool DrawnFrom(ObjectReader& reader, FaultTarget target, int count,
+                        std::vector<int>* drawn) {
     const char* key = kTargetKeys[static_cast<int>(target)];
     if (!reader.Value(key).IsObject()) return false;
     ObjectReader some = reader.Object(key);
@@ -143,7 +144,7 @@ class FaultReader {
   void ReadGpus(ObjectReader& reader) {
     const int count = cluster_.GpuCount();
     std::vector<int> gpus;
-    if (!DrawnFrom(reader, Target::kGpus, count, &gpus)) {
+    if (!DrawnFrom(reader, FaultTarget::kGpus, count, &gpus)) {
       for (const std::int64_t gpu : reader.Integers("gpus", 0, 1LL << 53)) {
         if (gpu >= count) {
           reader.Fail(350, "gpus",
@@ -169,16 +170,16 @@ class FaultReader {
     }
   }
 
-  std::vector<int> Cables(ObjectReader& reader, Target target) {
+  std::vector<int> Cables(ObjectReader& reader, FaultTarget target) {
     const char* key = kTargetKeys[static_cast<int>(target)];
     const std::map<std::string, int> names =
-        target == Target::kNics ? NicCables(cluster_) : CableNames(cluster_);
+        target == FaultTarget::kNics ? NicCables(cluster_) : CableNames(cluster_);
     if (names.empty()) {
       reader.Fail(350, key, "no NIC of " + cluster_.name + " hangs on a network",
                   "a cluster of several nodes, or name a link");
     }
     std::vector<int> cables;
-    if (target == Target::kNics) {
+    if (target == FaultTarget::kNics) {
       for (const auto& [name, cable] : names) cables.push_back(cable);
     } else {
       for (int cable = 0; cable < static_cast<int>(cluster_.links().size() / 2); ++cable)
@@ -199,7 +200,7 @@ class FaultReader {
           help = "did you mean '" + near + "'?";
         reader.Fail(
             350, key,
-            std::string(target == Target::kNics ? "there is no NIC '" : "there is no link '") +
+            std::string(target == FaultTarget::kNics ? "there is no NIC '" : "there is no link '") +
                 name + "' in " + cluster_.name,
             help);
       }
@@ -210,7 +211,7 @@ class FaultReader {
     return drawn;
   }
 
-  void ReadLinks(ObjectReader& reader, Target target) {
+  void ReadLinks(ObjectReader& reader, FaultTarget target) {
     const std::vector<int> cables = Cables(reader, target);
     if (reader.Has("factor") == reader.Has("retransmission_rate")) {
       reader.Fail(351, "", "a link's fault is either a factor or a retransmission_rate",

@@ -7,11 +7,11 @@
 
 #include "sim/core/diagnostic.h"
 #include "sim/core/random.h"
+#include "sim/core/units.h"
 
 namespace aurum {
 namespace {
 
-constexpr double kHour = 3600;
 constexpr double kDay = 86400;
 constexpr double kMostExponent = 40;  // e⁴⁰ tries of a segment: longer than any machine lives
 
@@ -45,12 +45,12 @@ double SegmentSeconds(const GoodputSpec& spec, double rate, double work) {
 }
 
 // The work is cut into whole intervals and what remains.
-struct Cut {
+struct WorkCut {
   double whole = 0;  // intervals
   double rest_s = 0;
 };
-Cut CutWork(double work, double interval) {
-  Cut cut;
+WorkCut CutWork(double work, double interval) {
+  WorkCut cut;
   cut.whole = std::floor(work / interval);
   cut.rest_s = work - cut.whole * interval;
   if (cut.rest_s < 1e-9 * interval) cut.rest_s = 0;
@@ -69,7 +69,7 @@ class Run {
       : spec_(spec), rate_(rate), seed_(seed), run_(run), left_(Next()) {}
 
   double Seconds(double work, double interval) {
-    const Cut cut = CutWork(work, interval);
+    const WorkCut cut = CutWork(work, interval);
     const double segment = interval + spec_.checkpoint_s;
     double whole = cut.whole;
     while (whole > 0) {
@@ -159,7 +159,7 @@ Goodput ExpectedGoodput(const GoodputSpec& spec, int gpus, int nodes) {
   // checkpoint.
   result.lost_work_share = (failures / rate - interval - spec.checkpoint_s) / segment;
   const double work = spec.days * kDay;
-  const Cut cut = CutWork(work, interval);
+  const WorkCut cut = CutWork(work, interval);
   result.expected_s = cut.whole * segment;
   result.interruptions = cut.whole * all_failures;
   if (cut.rest_s > 0) {

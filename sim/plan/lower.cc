@@ -19,6 +19,7 @@
 #include "sim/plan/stage_costs.h"
 #include "sim/plan/units.h"
 #include "sim/plan/waves.h"
+#include "sim/workload/layer_cost.h"
 
 // From a plan to a program
 // ------------------------
@@ -35,8 +36,6 @@
 // Cost: ops are O(classes · micro-batches · units).
 namespace aurum {
 namespace {
-
-constexpr double kValueBytes = 2;
 
 class Lowering {
  public:

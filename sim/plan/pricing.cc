@@ -11,11 +11,10 @@
 #include "sim/plan/gradient_compression.h"
 #include "sim/plan/pools.h"
 #include "sim/plan/split.h"
+#include "sim/workload/layer_cost.h"
 
 namespace aurum {
 namespace {
-
-constexpr double kValueBytes = 2;  // of an activation
 
 std::vector<std::pair<int, int>> Pairs(const std::vector<RankGroup>& groups) {
   std::vector<std::pair<int, int>> pairs;

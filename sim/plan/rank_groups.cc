@@ -7,11 +7,11 @@ namespace {
 
 // Where groups of a kind lie: a group is `size` ranks `stride` apart; groups fill blocks of
 // size · stride ranks.
-struct Cut {
+struct GroupCut {
   int size = 1, stride = 1;
 };
 
-Cut CutOf(const StageLayout& l, GroupKind kind) {
+GroupCut CutOf(const StageLayout& l, GroupKind kind) {
   const int replicas = l.cp * l.dp;
   switch (kind) {
     case GroupKind::kTp:
@@ -21,15 +21,16 @@ Cut CutOf(const StageLayout& l, GroupKind kind) {
     case GroupKind::kDp:
       return {replicas, l.tp};
     case GroupKind::kExpertTp:
-      return l.ExpertsApart() ? Cut{l.expert_tp, 1} : Cut{};
+      return l.ExpertsApart() ? GroupCut{l.expert_tp, 1} : GroupCut{};
     case GroupKind::kEp:
       return {l.ep, l.expert_tp};
     case GroupKind::kExpertDp:
-      return l.ExpertsApart() ? Cut{l.Width() / (l.expert_tp * l.ep), l.expert_tp * l.ep} : Cut{};
+      return l.ExpertsApart() ? GroupCut{l.Width() / (l.expert_tp * l.ep), l.expert_tp * l.ep}
+                              : GroupCut{};
     case GroupKind::kShard:
-      return l.shard > 0 ? Cut{l.shard, l.tp} : Cut{};
+      return l.shard > 0 ? GroupCut{l.shard, l.tp} : GroupCut{};
     case GroupKind::kReplica:
-      return l.shard > 0 ? Cut{replicas / l.shard, l.tp * l.shard} : Cut{};
+      return l.shard > 0 ? GroupCut{replicas / l.shard, l.tp * l.shard} : GroupCut{};
     default:
       return {};
   }
@@ -113,14 +114,14 @@ std::size_t GroupCount(const Plan& plan, std::size_t stage, GroupKind kind) {
   if (IsPair(kind)) {
     return NeighbourOf(plan, stage, kind) ? static_cast<std::size_t>(layout.Width()) : 0;
   }
-  const Cut cut = CutOf(layout, kind);
+  const GroupCut cut = CutOf(layout, kind);
   if (cut.size == 1 && !Always(kind)) return 0;
   return static_cast<std::size_t>(layout.Width() / cut.size);
 }
 
 std::size_t GroupOf(const Plan& plan, std::size_t stage, GroupKind kind, int local) {
   if (IsPair(kind)) return static_cast<std::size_t>(local);
-  const Cut cut = CutOf(LayoutOf(plan, stage), kind);
+  const GroupCut cut = CutOf(LayoutOf(plan, stage), kind);
   return static_cast<std::size_t>(local / (cut.size * cut.stride) * cut.stride +
                                   local % cut.stride);
 }
@@ -138,7 +139,7 @@ std::vector<RankGroup> GroupsOfStage(const Plan& plan, std::size_t stage, GroupK
     }
     return groups;
   }
-  const Cut cut = CutOf(layout, kind);
+  const GroupCut cut = CutOf(layout, kind);
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const int at = static_cast<int>(g);
     const int first = layout.first_gpu + at / cut.stride * cut.size * cut.stride + at % cut.stride;

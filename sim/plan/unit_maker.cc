@@ -4,13 +4,10 @@
 #include <cmath>
 
 #include "sim/workload/adapter_routing.h"
+#include "sim/workload/layer_cost.h"
 
 namespace aurum {
-namespace {
-
-constexpr double kValueBytes = 2;
-
-}  // namespace
+namespace {}  // namespace
 
 double TotalTokens(const std::vector<SequenceBatch>& batches) {
   double tokens = 0;

@@ -11,8 +11,6 @@
 namespace aurum {
 namespace {
 
-constexpr double kValueBytes = 2;
-
 // `load` is that of one sample, or of a whole micro-batch.
 Share ShareOf(const Scenario& s, std::size_t i, const std::vector<bool>& backward,
               const SampleLoad& load, bool whole_micro_batch) {

@@ -50,9 +50,9 @@ const std::vector<Placed>& Orders() {
   return orders;
 }
 
-class Maker {
+class CalculonMaker {
  public:
-  explicit Maker(const Scenario& scenario)
+  explicit CalculonMaker(const Scenario& scenario)
       : gpus_(scenario.cluster->GpuCount()),
         node_(scenario.cluster->gpus_per_node),
         batch_(scenario.workload.global_batch_size) {
@@ -173,6 +173,6 @@ class Maker {
 
 }  // namespace
 
-PlanSpace CalculonSpace(const Scenario& scenario) { return Maker(scenario).Make(); }
+PlanSpace CalculonSpace(const Scenario& scenario) { return CalculonMaker(scenario).Make(); }
 
 }  // namespace aurum

@@ -14,9 +14,9 @@ std::vector<int> Divisors(int n) {
   return all;
 }
 
-class Maker {
+class DefaultMaker {
  public:
-  explicit Maker(const Scenario& scenario)
+  explicit DefaultMaker(const Scenario& scenario)
       : s_(scenario), backbone_("plan." + scenario.model->Backbone().name + ".") {}
 
   PlanSpace Make() {
@@ -190,6 +190,6 @@ class Maker {
 
 }  // namespace
 
-PlanSpace DefaultSpace(const Scenario& scenario) { return Maker(scenario).Make(); }
+PlanSpace DefaultSpace(const Scenario& scenario) { return DefaultMaker(scenario).Make(); }
 
 }  // namespace aurum

@@ -20,7 +20,7 @@ constexpr const char* kVaryForms =
     "write --vary path=a,b,c or path=low:high:step or path=low:high:*factor";
 
 // What is wrong with an axis, before it is known where it was written.
-struct Problem {
+struct AxisProblem {
   int code = 0;
   std::string message;
   std::string help;
@@ -82,19 +82,20 @@ std::vector<std::string> PathKeys(std::string_view path) {
   return keys;
 }
 
-std::optional<Problem> PathProblem(const std::string& path) {
+std::optional<AxisProblem> PathProblem(const std::string& path) {
   const std::string help =
       "name a key of the scenario, for example plan.micro_batch_size or /plan/micro_batch_size";
-  if (path.empty()) return Problem{701, "an axis needs a path", help};
+  if (path.empty()) return AxisProblem{701, "an axis needs a path", help};
   if (!IsPlainText(path))
-    return Problem{701, "the path of an axis holds bytes that are no text", help};
+    return AxisProblem{701, "the path of an axis holds bytes that are no text", help};
   const std::vector<std::string> keys = PathKeys(path);
   for (const std::string& key : keys) {
-    if (key.empty()) return Problem{701, "a part of the path " + Quoted(path) + " is empty", help};
+    if (key.empty())
+      return AxisProblem{701, "a part of the path " + Quoted(path) + " is empty", help};
   }
   if (keys[0] == "sweep") {
-    return Problem{701, "the path " + Quoted(path) + " lies in the sweep itself",
-                   "vary what a single simulation reads"};
+    return AxisProblem{701, "the path " + Quoted(path) + " lies in the sweep itself",
+                       "vary what a single simulation reads"};
   }
   return std::nullopt;
 }
@@ -119,27 +120,29 @@ std::optional<std::string> RepeatedValue(const std::vector<Json>& values) {
   return *twice;
 }
 
-std::optional<Problem> ValuesProblem(const Axis& axis, const AxisRules& rules) {
+std::optional<AxisProblem> ValuesProblem(const Axis& axis, const AxisRules& rules) {
   if (axis.range) {
     if (rules.ranges) return std::nullopt;
-    return Problem{701, "the axis " + Quoted(axis.path) + " is a range without a step or a count",
-                   "give it one, or draw from it: --design random or --design lhs"};
+    return AxisProblem{701,
+                       "the axis " + Quoted(axis.path) + " is a range without a step or a count",
+                       "give it one, or draw from it: --design random or --design lhs"};
   }
   if (axis.values.empty()) {
-    return Problem{702, "the axis " + Quoted(axis.path) + " has no values",
-                   "give it at least one, or remove it"};
+    return AxisProblem{702, "the axis " + Quoted(axis.path) + " has no values",
+                       "give it at least one, or remove it"};
   }
   for (const Json& value : axis.values) {
     if (value.IsNumber() && !std::isfinite(value.AsNumber())) {
-      return Problem{704, "the axis " + Quoted(axis.path) + " holds a number that is not finite",
-                     "write a number"};
+      return AxisProblem{704,
+                         "the axis " + Quoted(axis.path) + " holds a number that is not finite",
+                         "write a number"};
     }
   }
   if (rules.repeats) return std::nullopt;
   if (const auto twice = RepeatedValue(axis.values)) {
-    return Problem{707, "the axis " + Quoted(axis.path) + " holds " + *twice + " twice",
-                   "give each value once; a computed axis with equal neighbours has too many "
-                   "values for its range"};
+    return AxisProblem{707, "the axis " + Quoted(axis.path) + " holds " + *twice + " twice",
+                       "give each value once; a computed axis with equal neighbours has too many "
+                       "values for its range"};
   }
   return std::nullopt;
 }
@@ -150,35 +153,35 @@ bool Begins(const std::string& pointer, const std::string& with) {
 }
 
 // Between `axis` and the ones before it.
-std::optional<Problem> ConflictProblem(const std::vector<Axis>& before, const Axis& axis) {
+std::optional<AxisProblem> ConflictProblem(const std::vector<Axis>& before, const Axis& axis) {
   if (before.size() >= kMaxAxes) {
-    return Problem{701, "more than " + std::to_string(kMaxAxes) + " axes",
-                   "sweep fewer things at once"};
+    return AxisProblem{701, "more than " + std::to_string(kMaxAxes) + " axes",
+                       "sweep fewer things at once"};
   }
   const std::string pointer = AxisPointer(axis.path);
   for (const Axis& other : before) {
     const std::string theirs = AxisPointer(other.path);
     if (pointer == theirs) {
-      return Problem{706, "two axes vary " + Quoted(axis.path),
-                     "put all of its values into one axis"};
+      return AxisProblem{706, "two axes vary " + Quoted(axis.path),
+                         "put all of its values into one axis"};
     }
     if (Begins(pointer, theirs) || Begins(theirs, pointer)) {
-      return Problem{706,
-                     "the axes " + Quoted(other.path) + " and " + Quoted(axis.path) + " overlap",
-                     "one of them replaces what the other sets; vary whole objects in one axis"};
+      return AxisProblem{
+          706, "the axes " + Quoted(other.path) + " and " + Quoted(axis.path) + " overlap",
+          "one of them replaces what the other sets; vary whole objects in one axis"};
     }
   }
   return std::nullopt;
 }
 
-std::optional<Problem> CountProblem(const std::vector<Axis>& axes, std::size_t* points) {
+std::optional<AxisProblem> CountProblem(const std::vector<Axis>& axes, std::size_t* points) {
   *points = 1;
   for (const Axis& axis : axes) {
     if (axis.values.size() > kMaxSweepPoints / *points) {
       std::string product;
       for (const Axis& each : axes)
         product += (product.empty() ? "" : " × ") + std::to_string(each.values.size());
-      return Problem{
+      return AxisProblem{
           705, "the axes span " + product + " points, more than " + std::to_string(kMaxSweepPoints),
           "use fewer values, or split the study into several"};
     }
@@ -187,7 +190,7 @@ std::optional<Problem> CountProblem(const std::vector<Axis>& axes, std::size_t* 
   return std::nullopt;
 }
 
-[[noreturn]] void Throw(const Problem& problem, ExitCode exit_code = ExitCode::kInvalidInput) {
+[[noreturn]] void Throw(const AxisProblem& problem, ExitCode exit_code = ExitCode::kInvalidInput) {
   ThrowInput(problem.code, problem.message, problem.help, exit_code);
 }
 
@@ -340,16 +343,16 @@ std::vector<std::string_view> Split(std::string_view text, char separator) {
   }
 }
 
-std::optional<Problem> RangeProblem(const AxisRange& range) {
+std::optional<AxisProblem> RangeProblem(const AxisRange& range) {
   if (!(range.from < range.to))
-    return Problem{703, "a range to draw from must end above its start", "swap the two ends"};
+    return AxisProblem{703, "a range to draw from must end above its start", "swap the two ends"};
   if (range.log && !(range.from > 0))
-    return Problem{703, "a logarithmic range starts above 0", "or leave out its log"};
+    return AxisProblem{703, "a logarithmic range starts above 0", "or leave out its log"};
   const auto whole = [](double x) {
     return std::floor(x) == x && std::abs(x) <= kLargestExactInteger;
   };
   if (range.integer && !(whole(range.from) && whole(range.to)))
-    return Problem{703, "a range of integers has ends that are none", "write whole numbers"};
+    return AxisProblem{703, "a range of integers has ends that are none", "write whole numbers"};
   return std::nullopt;
 }
 
@@ -628,7 +631,7 @@ std::vector<Axis> ReadAxes(const JsonDocument& scenario, const AxisRules& rules)
   std::vector<Axis> axes;
   for (ObjectReader& reader : sweep->Objects("axes")) {
     Axis axis = ReadAxis(&reader, rules);
-    const auto check = [&](const std::optional<Problem>& problem, std::string_view key) {
+    const auto check = [&](const std::optional<AxisProblem>& problem, std::string_view key) {
       if (problem) reader.Fail(problem->code, key, problem->message, problem->help);
     };
     check(PathProblem(axis.path), "path");

@@ -95,7 +95,7 @@ std::optional<BoundaryBox> LargestBox(const BoundaryGrid& grid, const std::vecto
   return best;
 }
 
-std::string Number(double value) {
+std::string Rounded(double value) {
   if (value >= 100) return fmt::format("{:.0f}", value);
   if (value >= 10) return fmt::format("{:.3g}", value);
   return fmt::format("{:.2g}", value);
@@ -337,7 +337,7 @@ std::string BoxText(const BoundaryGrid& grid, const BoundaryBox& box) {
     if (values.size() < 2) continue;
     if (!text.empty()) text += ", ";
     const bool low = box.first[a] == 0, high = box.last[a] + 1 == values.size();
-    const std::string from = Number(values[box.first[a]]), to = Number(values[box.last[a]]);
+    const std::string from = Rounded(values[box.first[a]]), to = Rounded(values[box.last[a]]);
     if (low && high) {
       text += "any " + grid.names[a];
     } else if (low) {

@@ -8,9 +8,6 @@
 namespace aurum {
 namespace {
 
-constexpr double kHour = 3600;
-constexpr double kKilowattHour = 3.6e6;  // J
-
 std::string Text(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g", value);

@@ -1,12 +1,10 @@
 #include "sim/study/cost.h"
 
+#include "sim/core/units.h"
 #include "sim/study/budget.h"
 
 namespace aurum {
 namespace {
-
-constexpr double kHour = 3600;
-constexpr double kKilowattHour = 3.6e6;  // J
 
 Json Part(const Scenario& s, const RunCost& cost) {
   Json out = Json::Object();

@@ -8,12 +8,12 @@
 namespace aurum {
 namespace {
 
-std::string Number(double value, const char* format = "%.3g") {
+std::string Printed(double value, const char* format = "%.3g") {
   char text[64];
   std::snprintf(text, sizeof text, format, value);
   return text;
 }
-std::string Percent(double share) { return Number(100 * share) + " %"; }
+std::string Percent(double share) { return Printed(100 * share) + " %"; }
 
 bool HasExperts(const Model& model) {
   return std::any_of(model.Backbone().runs.begin(), model.Backbone().runs.end(),
@@ -88,19 +88,19 @@ void AddDataJson(const Evaluation& e, Json* result) {
 std::vector<std::pair<std::string, std::string>> DescribeData(const Evaluation& e) {
   std::vector<std::pair<std::string, std::string>> facts;
   if (const auto experts = FiguresOfExperts(e)) {
-    facts.emplace_back("experts", "busiest rank × " + Number(experts->imbalance) + ", " +
+    facts.emplace_back("experts", "busiest rank × " + Printed(experts->imbalance) + ", " +
                                       Percent(experts->dropped_share) +
                                       " of the choices dropped; all-to-all " +
-                                      Number(experts->all_to_all_bytes / kGiga) + " GB a GPU, " +
+                                      Printed(experts->all_to_all_bytes / kGiga) + " GB a GPU, " +
                                       Percent(experts->share) + " of the step");
   }
   if (e.loader) {
     const LoaderStall& loader = *e.loader;
     facts.emplace_back(
-        "loader", "a batch takes " + Number(loader.load_s) + " s (read " +
-                      Number(loader.batch.read_s) + ", decode " + Number(loader.batch.decode_s) +
-                      ", copy " + Number(loader.batch.copy_s) + "), the step without it " +
-                      Number(loader.step_s) + " s: it waits " + Number(loader.stall_s) + " s, " +
+        "loader", "a batch takes " + Printed(loader.load_s) + " s (read " +
+                      Printed(loader.batch.read_s) + ", decode " + Printed(loader.batch.decode_s) +
+                      ", copy " + Printed(loader.batch.copy_s) + "), the step without it " +
+                      Printed(loader.step_s) + " s: it waits " + Printed(loader.stall_s) + " s, " +
                       Percent(loader.stall_s / e.StepSeconds()));
   }
   return facts;

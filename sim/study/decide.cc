@@ -16,8 +16,6 @@
 namespace aurum {
 namespace {
 
-std::string Number(int value) { return std::to_string(value); }
-
 std::string Signed(double seconds) {
   char text[40];
   const bool in_seconds = std::abs(seconds) >= 0.9995;
@@ -167,7 +165,7 @@ std::vector<Alternative> SplitAlternatives(const Scenario& s) {
     const auto add = [&](const std::string& name, Placement placement, int tp, SplitAxis split) {
       Alternative a;
       a.name = module.name + ": " + name;
-      a.set = {path + "placement=" + PlacementName(placement), path + "tp=" + Number(tp),
+      a.set = {path + "placement=" + PlacementName(placement), path + "tp=" + std::to_string(tp),
                path + "split=" + SplitAxisName(split)};
       a.as_told = told.placement == placement && told.tp == tp && (tp == 1 || told.split == split);
       all.push_back(std::move(a));
@@ -177,16 +175,18 @@ std::vector<Alternative> SplitAlternatives(const Scenario& s) {
       continue;
     }
     if (told.placement == Placement::kOwnRanks) {
-      add("heads over its tp " + Number(told.tp), told.placement, told.tp, SplitAxis::kHidden);
-      add("tokens over its tp " + Number(told.tp), told.placement, told.tp, SplitAxis::kTokens);
+      add("heads over its tp " + std::to_string(told.tp), told.placement, told.tp,
+          SplitAxis::kHidden);
+      add("tokens over its tp " + std::to_string(told.tp), told.placement, told.tp,
+          SplitAxis::kTokens);
       continue;
     }
     const int tp = s.plan.tp;
     add("none, every GPU of a replica does all of it", Placement::kFirstStage, 1,
         SplitAxis::kHidden);
     if (tp > 1) {
-      add("heads over tp " + Number(tp), Placement::kFirstStage, tp, SplitAxis::kHidden);
-      add("tokens over tp " + Number(tp), Placement::kFirstStage, tp, SplitAxis::kTokens);
+      add("heads over tp " + std::to_string(tp), Placement::kFirstStage, tp, SplitAxis::kHidden);
+      add("tokens over tp " + std::to_string(tp), Placement::kFirstStage, tp, SplitAxis::kTokens);
     }
     if (tp * s.plan.cp > 1)
       add("images dealt over the replica", Placement::kColocatedDp, 1, SplitAxis::kHidden);
@@ -198,7 +198,7 @@ std::vector<Alternative> SplitAlternatives(const Scenario& s) {
     a.name = module.name + ": " + PlacementName(told.placement);
     if (told.tp > 1) {
       a.name += told.split == SplitAxis::kTokens ? ", tokens over tp " : ", heads over tp ";
-      a.name += Number(told.tp);
+      a.name += std::to_string(told.tp);
     }
     a.as_told = true;
     all.push_back(std::move(a));
@@ -227,22 +227,22 @@ std::vector<Alternative> ExpertAlternatives(const Scenario& s) {
   std::vector<Alternative> all;
   for (const int e : sizes) {
     Alternative a;
-    a.name = "ep " + Number(e);
-    a.set = {path + Number(e)};
+    a.name = "ep " + std::to_string(e);
+    a.set = {path + std::to_string(e)};
     const bool named = s.plan.expert_parallel_algorithm != CollectiveAlgorithm::kAuto;
     if (named) a.set.emplace_back("plan.collectives.expert_parallel=auto");
     a.as_told = e == s.plan.ep && !named;
     all.push_back(a);
     if (e <= s.cluster->gpus_per_node || e % s.cluster->gpus_per_node != 0) continue;
     a.name += ", all-to-all inside the node, then across";
-    a.set = {path + Number(e), "plan.collectives.expert_parallel=hierarchical"};
+    a.set = {path + std::to_string(e), "plan.collectives.expert_parallel=hierarchical"};
     a.as_told =
         e == s.plan.ep && s.plan.expert_parallel_algorithm == CollectiveAlgorithm::kHierarchical;
     all.push_back(std::move(a));
   }
   if (std::none_of(all.begin(), all.end(), [](const Alternative& a) { return a.as_told; })) {
     Alternative a;
-    a.name = "ep " + Number(s.plan.ep) + ", all-to-all by " +
+    a.name = "ep " + std::to_string(s.plan.ep) + ", all-to-all by " +
              CollectiveAlgorithmName(s.plan.expert_parallel_algorithm);
     a.as_told = true;
     all.push_back(std::move(a));

@@ -174,7 +174,7 @@ Solution SolveRows(const std::vector<Term>& terms) {
   return best;
 }
 
-struct Problem {
+struct FitProblem {
   const std::vector<GoldenRow>& rows;
   std::vector<std::vector<Line>> lines;
   Combine combine;
@@ -192,7 +192,7 @@ struct Problem {
 };
 
 // From alpha on, `row` is decided by `to` instead of `from`.
-struct Breakpoint {
+struct AlphaBreakpoint {
   double alpha = 0;
   std::size_t row = 0;
   std::size_t from = 0;
@@ -201,7 +201,8 @@ struct Breakpoint {
 
 // The upper envelope of one row's lines on [0, 1], from left to right: the next line is the one
 // that crosses first.
-void AddBreakpoints(const std::vector<Line>& lines, std::size_t row, std::vector<Breakpoint>* out) {
+void AddBreakpoints(const std::vector<Line>& lines, std::size_t row,
+                    std::vector<AlphaBreakpoint>* out) {
   double at = 0;
   std::size_t active = Active(lines, 0);
   while (true) {
@@ -223,12 +224,13 @@ void AddBreakpoints(const std::vector<Line>& lines, std::size_t row, std::vector
   }
 }
 
-double BestAlphaForMax(const Problem& problem) {
-  std::vector<Breakpoint> breakpoints;
+double BestAlphaForMax(const FitProblem& problem) {
+  std::vector<AlphaBreakpoint> breakpoints;
   for (std::size_t i = 0; i < problem.rows.size(); ++i)
     AddBreakpoints(problem.lines[i], i, &breakpoints);
-  std::stable_sort(breakpoints.begin(), breakpoints.end(),
-                   [](const Breakpoint& a, const Breakpoint& b) { return a.alpha < b.alpha; });
+  std::stable_sort(
+      breakpoints.begin(), breakpoints.end(),
+      [](const AlphaBreakpoint& a, const AlphaBreakpoint& b) { return a.alpha < b.alpha; });
   Sums sums;
   for (std::size_t i = 0; i < problem.rows.size(); ++i) {
     sums.Add(problem.TermAt(i, Active(problem.lines[i], 0)), 1);
@@ -248,7 +250,7 @@ double BestAlphaForMax(const Problem& problem) {
 }
 
 // The sum of squares of the true, piecewise problem.
-double Squares(const Problem& problem, double alpha, double beta) {
+double Squares(const FitProblem& problem, double alpha, double beta) {
   double squares = 0;
   for (const Term& term : problem.TermsAt(alpha)) {
     const double error = term.r + alpha * term.a + beta * term.p;
@@ -257,7 +259,7 @@ double Squares(const Problem& problem, double alpha, double beta) {
   return squares;
 }
 
-Solution Minimise(const Problem& problem) {
+Solution Minimise(const FitProblem& problem) {
   if (problem.combine != Combine::kMax) return SolveRows(problem.TermsAt(0));
   const double start = BestAlphaForMax(problem);
   Solution best = {start, SolveBox(SumsOf(problem.TermsAt(start)), start, start).beta, 0};
@@ -371,7 +373,7 @@ double GoldenTime(const GoldenRow& row, Combine combine, double alpha, double be
 
 GoldenFit FitGolden(const std::vector<GoldenRow>& rows, Combine combine) {
   CheckRows(rows);
-  Problem problem{rows, {}, combine};
+  FitProblem problem{rows, {}, combine};
   for (const GoldenRow& row : rows) problem.lines.push_back(Lines(row));
   const Solution best = Minimise(problem);
   const std::vector<Term> terms = problem.TermsAt(best.alpha);

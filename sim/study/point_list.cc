@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kObjects = R"(each point is an object: {"plan.micro_batch_size": 1})";
 
 // A line of a table, or what is known of it.
-struct Line {
+struct TableLine {
   int number = 0;  // in the file, from 1
   std::vector<std::string> cells;
 };
@@ -30,12 +30,12 @@ struct Line {
 }
 
 // RFC 4180: cells between commas; a cell in double quotes holds anything, a quote in it is doubled.
-std::vector<Line> SplitTable(const std::string& text, const std::string& file) {
-  std::vector<Line> lines;
+std::vector<TableLine> SplitTable(const std::string& text, const std::string& file) {
+  std::vector<TableLine> lines;
   int number = 1;
   std::size_t i = text.starts_with("\xef\xbb\xbf") ? 3 : 0;
   while (i < text.size()) {
-    Line line;
+    TableLine line;
     line.number = number;
     bool quoted_any = false;
     for (bool more = true; more;) {
@@ -77,13 +77,13 @@ std::vector<Line> SplitTable(const std::string& text, const std::string& file) {
 }
 
 std::vector<Axis> ReadTable(const std::string& text, const std::string& file) {
-  const std::vector<Line> lines = SplitTable(text, file);
+  const std::vector<TableLine> lines = SplitTable(text, file);
   if (lines.empty())
     FailAt(file, 1, 711, "the table is empty", "a line of paths, then a line for each point");
   std::vector<Axis> axes;
   for (const std::string& path : lines[0].cells) axes.push_back({path, {}});
   for (std::size_t l = 1; l < lines.size(); ++l) {
-    const Line& line = lines[l];
+    const TableLine& line = lines[l];
     if (line.cells.size() != axes.size()) {
       FailAt(file, line.number, 711,
              "this line has " + std::to_string(line.cells.size()) + " cells under " +

@@ -25,7 +25,7 @@
 namespace aurum {
 namespace {
 
-constexpr const char* kOtherFile = "name another file with -o; nothing in this one was changed";
+constexpr const char* kOtherOutput = "name another file with -o; nothing in this one was changed";
 
 // ---- columns
 // ----------------------------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ class FileLock {
     *empty = size == 0;
     constexpr char kMagic[] = "SQLite format 3";  // and its closing NUL
     if (size != 0 && (size != 16 || std::memcmp(header.data(), kMagic, 16) != 0)) {
-      ThrowInput(721, "'" + path + "' is not a database", kOtherFile);
+      ThrowInput(721, "'" + path + "' is not a database", kOtherOutput);
     }
   }
 
@@ -431,7 +431,7 @@ void Store::Impl::TakeOrders(const StudyInfo& of) {
     for (const std::string& figure : order.figures) {
       const auto found = column.find(figure);
       if (found == column.end()) {
-        ThrowInput(721, "'" + path + "' is damaged: it has no column of " + figure, kOtherFile);
+        ThrowInput(721, "'" + path + "' is damaged: it has no column of " + figure, kOtherOutput);
       }
       columns.push_back(found->second);
     }
@@ -454,7 +454,7 @@ void Store::Impl::Load() {
       ThrowInput(
           721,
           "'" + path + "' is damaged: row " + std::to_string(ordinal) + " is no point of its study",
-          kOtherFile);
+          kOtherOutput);
     }
     stored[static_cast<std::size_t>(ordinal)] = true;
     ++count;

@@ -15,10 +15,10 @@
 namespace aurum {
 namespace {
 
-constexpr const char* kOtherFile = "name another file; nothing in this one was changed";
+constexpr const char* kOtherInput = "name another file; nothing in this one was changed";
 
 [[noreturn]] void Damaged(const Database& database, const std::string& what) {
-  ThrowInput(721, "'" + database.path() + "' is damaged: " + what, kOtherFile);
+  ThrowInput(721, "'" + database.path() + "' is damaged: " + what, kOtherInput);
 }
 
 std::map<std::string, std::string> ReadMeta(const Database& database) {
@@ -37,7 +37,7 @@ std::map<std::string, std::string> ReadMeta(const Database& database) {
   const auto schema = meta.find("schema");
   if (schema == meta.end() || schema->second.rfind("aurum.sweep/", 0) != 0) {
     ThrowInput(722, "'" + database.path() + "' is a database of something else, not of a sweep",
-               kOtherFile);
+               kOtherInput);
   }
   if (schema->second != kSweepSchema && schema->second != kDesignSchema) {
     ThrowInput(727,

@@ -107,7 +107,7 @@ class WorkQueue {
   std::size_t jobs_;
 };
 
-struct Chunk {
+struct PointChunk {
   Range range;
   std::vector<PointRow> rows;
 };
@@ -117,7 +117,7 @@ class ResultQueue {
  public:
   explicit ResultQueue(std::size_t workers) : running_(workers) {}
 
-  void Push(Chunk chunk) {
+  void Push(PointChunk chunk) {
     std::unique_lock lock(mutex_);
     room_.wait(lock, [&] { return rows_ < kQueuedRows || abandoned_; });
     rows_ += chunk.rows.size();
@@ -133,7 +133,7 @@ class ResultQueue {
   }
   // What has arrived, waiting a little for something to. Sets `finished` once no worker is left and
   // nothing will follow.
-  std::vector<Chunk> Pop(double seconds, bool* finished) {
+  std::vector<PointChunk> Pop(double seconds, bool* finished) {
     std::unique_lock lock(mutex_);
     ready_.wait_for(lock, std::chrono::duration<double>(seconds),
                     [&] { return !chunks_.empty() || running_ == 0; });
@@ -156,7 +156,7 @@ class ResultQueue {
   std::mutex mutex_;
   std::condition_variable ready_;
   std::condition_variable room_;
-  std::vector<Chunk> chunks_;
+  std::vector<PointChunk> chunks_;
   std::size_t rows_ = 0;
   std::size_t running_;
   bool abandoned_ = false;
@@ -189,7 +189,7 @@ void Work(Shared* shared) {
       const Range range = shared->work.Take(size);
       if (range.begin == range.end) break;
       const Clock::time_point start = Clock::now();
-      Chunk chunk;
+      PointChunk chunk;
       chunk.rows.reserve(range.end - range.begin);
       std::size_t at = range.begin;
       double elapsed = 0;
@@ -250,7 +250,7 @@ class Sequencer {
     if (!ranges_.empty()) next_ = ranges_[0].begin;
   }
 
-  void Add(Chunk chunk) {
+  void Add(PointChunk chunk) {
     held_rows_ += chunk.rows.size();
     held_.emplace(chunk.range.begin, std::move(chunk));
   }
@@ -258,7 +258,7 @@ class Sequencer {
   template <typename Use>
   void TakeReady(Use use) {
     while (!held_.empty() && held_.begin()->first == next_) {
-      Chunk chunk = std::move(held_.extract(held_.begin()).mapped());
+      PointChunk chunk = std::move(held_.extract(held_.begin()).mapped());
       held_rows_ -= chunk.rows.size();
       for (const PointRow& row : chunk.rows) use(row);
       next_ = chunk.range.end;
@@ -280,7 +280,7 @@ class Sequencer {
 
  private:
   const std::vector<Range>& ranges_;
-  std::map<std::size_t, Chunk> held_;
+  std::map<std::size_t, PointChunk> held_;
   std::size_t held_rows_ = 0;
   std::size_t range_ = 0;
   std::size_t next_ = 0;
@@ -413,7 +413,7 @@ SweepSummary RunSweep(const JsonDocument& scenario, const Design& design,
     Clock::time_point reported = Clock::now();
     bool finished = false;
     while (!finished) {
-      for (Chunk& chunk : shared.results.Pop(kProgressSeconds, &finished)) {
+      for (PointChunk& chunk : shared.results.Pop(kProgressSeconds, &finished)) {
         for (const PointRow& row : chunk.rows) count(row);
         sequencer.Add(std::move(chunk));
       }

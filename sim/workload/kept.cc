@@ -36,19 +36,12 @@
 namespace aurum {
 namespace {
 
-constexpr double kValueBytes = 2;  // of 16-bit training, in which stacks state their bytes
 constexpr double kMaskBytes = 1;
 
 bool Targets(const Adapter& adapter, std::string_view name) {
   return adapter.kind != AdapterKind::kNone &&
          std::find(adapter.targets.begin(), adapter.targets.end(), name) != adapter.targets.end();
 }
-
-// A linear of the layer as adapters name it, with its output's width on this GPU.
-struct Target {
-  const char* name;
-  double out;
-};
 
 enum class Again { kNo, kAttention, kNorm, kActivation, kMlp, kMoe, kUpProjection };
 
@@ -197,7 +190,7 @@ class Builder {
 
   // The input of linears that share it. `held`: attention keeps the same tensor already.
   void Input(const char* name, double tokens, double width, Again again,
-             std::initializer_list<Target> targets, bool held = false) {
+             std::initializer_list<AdapterTarget> targets, bool held = false) {
     const double elements = tokens * width;
     if (trained_) {
       if (!held) Add(name, LinearBytes() * elements, again);
@@ -205,7 +198,7 @@ class Builder {
     }
     const Adapter& adapter = shape_.adapter;
     double adapted = 0;
-    for (const Target& target : targets) {
+    for (const AdapterTarget& target : targets) {
       if (!Targets(adapter, target.name)) continue;
       adapted += 1;
       Add("adapters' low rank", kValueBytes * wide_ * adapter.rank * tokens);

@@ -21,8 +21,6 @@
 namespace aurum {
 namespace {
 
-constexpr double kValueBytes = 2;  // of an activation in bf16 or fp16
-
 // HBM traffic of unfused attention per score: softmax, mask and dropout over a matrix of scores, from a step-time model of
 // Megatron's unfused kernels against Korthikanti et al. 2022.
 constexpr double kScoreForwardBytes = 13;
@@ -95,15 +93,11 @@ void AddLinear(PassCost* pass, double tokens, double in, double out, const CostC
   }
 }
 
-// A matrix that an adapter may sit beside: of `target`s and their widths, in one product.
-struct Target {
-  const char* name;
-  double out;
-};
+// A matrix that adapters may sit beside: of `targets`, in one product.
 void AddProjection(PassCost* pass, const LayerShape& shape, double tokens, double in,
-                   std::initializer_list<Target> targets, const CostContext& c) {
+                   std::initializer_list<AdapterTarget> targets, const CostContext& c) {
   double out = 0;
-  for (const Target& target : targets) out += target.out;
+  for (const AdapterTarget& target : targets) out += target.out;
   if (out <= 0) return;
   AddLinear(pass, tokens, in, out, c);
   const Adapter& adapter = shape.adapter;
@@ -116,8 +110,8 @@ void AddProjection(PassCost* pass, const LayerShape& shape, double tokens, doubl
     pass->input_gradient += unpack;
   }
   const double rank = adapter.rank;
-  std::vector<Target> adapted;
-  for (const Target& target : targets) {
+  std::vector<AdapterTarget> adapted;
+  for (const AdapterTarget& target : targets) {
     if (!adapter.Has(target.name) || target.out <= 0) continue;
     if (c.stack->adapters_joint && !adapted.empty()) {
       adapted.front().out += target.out;
@@ -125,7 +119,7 @@ void AddProjection(PassCost* pass, const LayerShape& shape, double tokens, doubl
       adapted.push_back(target);
     }
   }
-  for (const Target& target : adapted) {
+  for (const AdapterTarget& target : adapted) {
     PassCost low;
     CostContext plain = c;
     plain.precision = Precision::kBf16;

@@ -11,6 +11,9 @@
 
 namespace aurum {
 
+// Of an activation in bf16 or fp16, in which stacks state their bytes.
+inline constexpr double kValueBytes = 2;
+
 // Seconds and FLOPs of kernels on one GPU. `seconds` is their sum: kernels of one stream run one after another.
 struct KernelCost {
   double gemm_s = 0;
@@ -42,6 +45,12 @@ struct LayerCost {
   PassCost mlp;     // of a mixture: its routed experts, between dispatch and combine
   PassCost shared;  // of a mixture: norm, router and the shared expert, which need no dispatch
   double routed_tokens = 0;  // of a mixture: copies of this GPU's tokens that are sent to experts
+};
+
+// A linear of a layer as adapters name it, with its output's width on this GPU.
+struct AdapterTarget {
+  const char* name;
+  double out;
 };
 
 struct LayerShape {

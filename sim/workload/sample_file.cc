@@ -17,10 +17,6 @@
 namespace aurum {
 namespace {
 
-constexpr std::int64_t kMostTokens = 100'000'000;
-constexpr std::int64_t kMostSide = 65536;
-constexpr std::int64_t kMostFrames = 1'000'000;
-constexpr double kMostSeconds = 1e6;
 constexpr std::size_t kMostLines = 100'000'000;
 constexpr std::size_t kLongestLine = 1 << 20;
 
@@ -68,7 +64,7 @@ class Cursor {
       if (at_ == point + 1) return false;
     }
     const auto [stop, error] = std::from_chars(from, at_, *value);
-    return error == std::errc() && stop == at_ && Ends() && *value <= kMostSeconds;
+    return error == std::errc() && stop == at_ && Ends() && *value <= kMostAudioSeconds;
   }
   bool AtEnd() {
     Blank();
@@ -92,8 +88,8 @@ bool ScanImages(Cursor* at, std::vector<MediaItem>* images) {
   if (at->Take(']')) return true;
   do {
     MediaItem item;
-    if (!at->Take('[') || !at->Whole(1, kMostSide, &item.width) || !at->Take(',') ||
-        !at->Whole(1, kMostSide, &item.height) || !at->Take(']')) {
+    if (!at->Take('[') || !at->Whole(1, kMostMediaSide, &item.width) || !at->Take(',') ||
+        !at->Whole(1, kMostMediaSide, &item.height) || !at->Take(']')) {
       return false;
     }
     images->push_back(item);
@@ -114,7 +110,7 @@ bool ScanVideo(Cursor* at, std::vector<MediaItem>* videos) {
                           : key == "h" ? &item.height
                                        : nullptr;
     if (value == nullptr || *value != 0) return false;
-    if (!at->Whole(1, frames ? kMostFrames : kMostSide, value)) return false;
+    if (!at->Whole(1, frames ? kMostVideoFrames : kMostMediaSide, value)) return false;
   } while (at->Take(','));
   videos->push_back(item);
   return at->Take('}') && item.frames > 0 && item.width > 0 && item.height > 0;
@@ -148,7 +144,7 @@ Sample ReadLine(const std::string& text, const std::string& file) {
   const JsonDocument document = ParseJson(text, file);
   ObjectReader reader(document, document.root, "");
   Sample sample;
-  sample.text_tokens = reader.Integer("text_tokens", 0, kMostTokens);
+  sample.text_tokens = reader.Integer("text_tokens", 0, kMostSampleTokens);
   std::vector<MediaItem> images, videos;
   if (reader.Has("images")) {
     constexpr const char* kForm = "\"images\": [[width, height], …], whole pixels in 1 … 65536";
@@ -165,13 +161,14 @@ Sample ReadLine(const std::string& text, const std::string& file) {
       MediaItem item;
       item.width = side(0);
       item.height = side(1);
-      if (item.width < 1 || item.height < 1 || item.width > kMostSide || item.height > kMostSide) {
+      if (item.width < 1 || item.height < 1 || item.width > kMostMediaSide ||
+          item.height > kMostMediaSide) {
         reader.Fail(627, "images", "an image is " + image.Dump(), kForm);
       }
       images.push_back(item);
     }
   }
-  const double seconds = reader.NumberOr("audio_s", 0, 0, kMostSeconds);
+  const double seconds = reader.NumberOr("audio_s", 0, 0, kMostAudioSeconds);
   if (reader.Has("video")) {
     std::vector<ObjectReader> list;
     if (reader.Value("video").IsArray()) {
@@ -182,9 +179,9 @@ Sample ReadLine(const std::string& text, const std::string& file) {
     for (ObjectReader& video : list) {
       MediaItem item;
       item.kind = MediaKind::kVideo;
-      item.frames = video.Integer("frames", 1, kMostFrames);
-      item.width = video.Integer("w", 1, kMostSide);
-      item.height = video.Integer("h", 1, kMostSide);
+      item.frames = video.Integer("frames", 1, kMostVideoFrames);
+      item.width = video.Integer("w", 1, kMostMediaSide);
+      item.height = video.Integer("h", 1, kMostMediaSide);
       video.Finish();
       videos.push_back(item);
     }
@@ -224,7 +221,7 @@ bool ScanSampleLine(std::string_view text, Sample* sample) {
     bool good = false;
     if (key == "text_tokens") {
       bit = 1;
-      good = at.Whole(0, kMostTokens, &sample->text_tokens);
+      good = at.Whole(0, kMostSampleTokens, &sample->text_tokens);
     } else if (key == "images") {
       bit = 2;
       good = ScanImages(&at, &images);

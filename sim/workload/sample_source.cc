@@ -9,11 +9,7 @@
 namespace aurum {
 namespace {
 
-constexpr double kMostTokens = 1e8;
-constexpr double kMostSide = 65536;
 constexpr double kMostItems = 10'000;  // of one list entry of a mixture
-constexpr double kMostFrames = 1e6;
-constexpr double kMostSeconds = 1e6;
 
 Distribution OptionalCount(ObjectReader* reader) {
   return reader->Has("count") ? ReadDistribution(reader, "count", 0, kMostItems, true)
@@ -29,23 +25,23 @@ std::vector<SampleKind> ReadMixture(std::vector<ObjectReader> readers) {
     SampleKind kind;
     kind.name = reader.String("name", "kind " + std::to_string(kinds.size() + 1));
     kind.weight = reader.NumberOr("weight", 1, 0, 1e12);
-    kind.text_tokens = ReadDistribution(&reader, "text_tokens", 0, kMostTokens, true);
+    kind.text_tokens = ReadDistribution(&reader, "text_tokens", 0, kMostSampleTokens, true);
     for (ObjectReader& image : reader.Objects("images")) {
       ImageSpread spread;
-      spread.width = ReadDistribution(&image, "width", 1, kMostSide, true);
-      spread.height = ReadDistribution(&image, "height", 1, kMostSide, true);
+      spread.width = ReadDistribution(&image, "width", 1, kMostMediaSide, true);
+      spread.height = ReadDistribution(&image, "height", 1, kMostMediaSide, true);
       spread.count = OptionalCount(&image);
       image.Finish();
       kind.images.push_back(std::move(spread));
     }
     kind.audio_s = reader.Has("audio_s")
-                       ? ReadDistribution(&reader, "audio_s", 0, kMostSeconds, false)
+                       ? ReadDistribution(&reader, "audio_s", 0, kMostAudioSeconds, false)
                        : ConstantDistribution(0);
     for (ObjectReader& video : reader.Objects("video")) {
       VideoSpread spread;
-      spread.frames = ReadDistribution(&video, "frames", 1, kMostFrames, true);
-      spread.width = ReadDistribution(&video, "width", 1, kMostSide, true);
-      spread.height = ReadDistribution(&video, "height", 1, kMostSide, true);
+      spread.frames = ReadDistribution(&video, "frames", 1, kMostVideoFrames, true);
+      spread.width = ReadDistribution(&video, "width", 1, kMostMediaSide, true);
+      spread.height = ReadDistribution(&video, "height", 1, kMostMediaSide, true);
       spread.count = OptionalCount(&video);
       video.Finish();
       kind.videos.push_back(std::move(spread));

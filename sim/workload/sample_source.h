@@ -9,6 +9,12 @@
 
 namespace aurum {
 
+// The most that a sample may hold.
+inline constexpr std::int64_t kMostSampleTokens = 100'000'000;
+inline constexpr std::int64_t kMostMediaSide = 65536;  // pixels
+inline constexpr std::int64_t kMostVideoFrames = 1'000'000;
+inline constexpr double kMostAudioSeconds = 1e6;
+
 enum class MediaKind { kImage, kAudio, kVideo };
 
 // One image, clip or video of a sample, or `count` equal ones.

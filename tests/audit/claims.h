@@ -7,6 +7,12 @@
 
 namespace aurum {
 
+// One for all tests: what a claim's scenario comes to does not change.
+inline AuditContext& SharedContext() {
+  static AuditContext context(".");
+  return context;
+}
+
 // The shipped claims of one file, as they are and with changes.
 class Claims {
  public:

@@ -3,32 +3,31 @@
 #include <cmath>
 
 #include "sim/audit/rows.h"
+#include "tests/audit/claims.h"
 
 namespace aurum {
 namespace {
 
-const Computations& Known() {
+const Computations& NetworkComputations() {
   static const Computations known = AllComputations();
   return known;
 }
-AuditContext& Context() {
-  static AuditContext context(".");
-  return context;
-}
-std::vector<Claim> Claims() {
+std::vector<Claim> NetworkClaims() {
   static const std::vector<Claim> claims =
-      ReadClaims(ReadJsonFile("scenarios/articles/claims/network.json"), Known());
+      ReadClaims(ReadJsonFile("scenarios/articles/claims/network.json"), NetworkComputations());
   return claims;
 }
 Claim Named(const std::string& id) {
-  for (const Claim& claim : Claims()) {
+  for (const Claim& claim : NetworkClaims()) {
     if (claim.id == id) return claim;
   }
   FAIL("no claim " << id);
   return {};
 }
-AuditLine Line(const Claim& claim) { return Audit(claim, Known(), &Context()); }
-double Value(const Claim& claim) { return Line(claim).recomputed.value; }
+AuditLine LineOf(const Claim& claim) {
+  return Audit(claim, NetworkComputations(), &SharedContext());
+}
+double Value(const Claim& claim) { return LineOf(claim).recomputed.value; }
 Claim With(Claim claim, const std::string& name, double value) {
   claim.given[name] = value;
   return claim;
@@ -36,13 +35,13 @@ Claim With(Claim claim, const std::string& name, double value) {
 
 TEST_CASE("every row has claims, each is computed, and its verdict turns with what is claimed") {
   for (const char* row : {"A8", "A12", "A13", "A15", "A17"}) {
-    const auto claims = Claims();
+    const auto claims = NetworkClaims();
     CHECK(std::any_of(claims.begin(), claims.end(),
                       [&](const Claim& c) { return c.row == row && !c.scenario.empty(); }));
   }
-  for (const Claim& claim : Claims()) {
+  for (const Claim& claim : NetworkClaims()) {
     CAPTURE(claim.id);
-    const AuditLine line = Line(claim);
+    const AuditLine line = LineOf(claim);
     CHECK_FALSE(line.recomputed.formula.empty());
     CHECK(std::isfinite(line.recomputed.value));
     REQUIRE_FALSE(line.recomputed.verdict);  // all by their figures
@@ -62,8 +61,8 @@ TEST_CASE("A8: sums, bytes and what bandwidth explains") {
   CHECK(Value(Named("A8.bytes")) == 4);
   CHECK(Value(With(Named("A8.bytes"), "ranks", 2)) == 1);  // two ranks: as many
   CHECK(Value(Named("A8.bandwidth")) == doctest::Approx(91.0 / 68));
-  CHECK(Line(Named("A8.bandwidth")).verdict == Verdict::kRefuted);
-  CHECK(Line(With(Named("A8.bandwidth"), "busy_before", 91 / 2.262)).verdict == Verdict::kHolds);
+  CHECK(LineOf(Named("A8.bandwidth")).verdict == Verdict::kRefuted);
+  CHECK(LineOf(With(Named("A8.bandwidth"), "busy_before", 91 / 2.262)).verdict == Verdict::kHolds);
 }
 
 TEST_CASE("A8: finer pieces empty the links, parts that are hidden shorten the wait") {
@@ -76,9 +75,9 @@ TEST_CASE("A8: finer pieces empty the links, parts that are hidden shorten the w
 
 TEST_CASE("A12: 196 patches and twelve heads over powers of two") {
   CHECK(Value(Named("A12.divisible")) == 4);
-  CHECK(Line(Named("A12.divisible")).verdict == Verdict::kRefuted);
-  CHECK(Line(With(Named("A12.divisible"), "tokens", 192)).verdict == Verdict::kRefuted);  // heads
-  CHECK(Line(With(With(Named("A12.divisible"), "tokens", 192), "heads", 16)).verdict ==
+  CHECK(LineOf(Named("A12.divisible")).verdict == Verdict::kRefuted);
+  CHECK(LineOf(With(Named("A12.divisible"), "tokens", 192)).verdict == Verdict::kRefuted);  // heads
+  CHECK(LineOf(With(With(Named("A12.divisible"), "tokens", 192), "heads", 16)).verdict ==
         Verdict::kHolds);
   CHECK(Value(Named("A12.eight")) == 0);
   CHECK(Value(With(Named("A12.eight"), "tp", 4)) == 1);
@@ -89,7 +88,7 @@ TEST_CASE("A12: by tokens the tower talks less than by heads") {
   const Claim claim = Named("A12.vit_share");
   const auto share = [&](const char* split) {
     const Evaluation& e =
-        Context().Run(claim.scenario, {std::string("plan.vision.split=") + split});
+        SharedContext().Run(claim.scenario, {std::string("plan.vision.split=") + split});
     const ModuleShare& vision = e.program.classes[0].modules[0];
     return vision.tp_s / (vision.tp_s + vision.forward_s + vision.backward_s);
   };
@@ -99,7 +98,7 @@ TEST_CASE("A12: by tokens the tower talks less than by heads") {
 
 TEST_CASE("A13: the index, and what the table says against the text") {
   CHECK(Value(Named("A13.index")) == 2);
-  CHECK(Line(Named("A13.index")).verdict == Verdict::kRefuted);
+  CHECK(LineOf(Named("A13.index")).verdict == Verdict::kRefuted);
   CHECK(Value(With(Named("A13.index"), "latency_us_1", 1)) == 0);
   CHECK(Value(Named("A13.variance")) == 1);
   CHECK(Value(With(With(Named("A13.variance"), "rate_fusion", 100), "rate_head", 300)) == -1);
@@ -107,20 +106,20 @@ TEST_CASE("A13: the index, and what the table says against the text") {
 }
 
 TEST_CASE("A13: the score's cut is slower than a balanced one") {
-  CHECK(Line(Named("A13.score")).verdict == Verdict::kRefuted);
+  CHECK(LineOf(Named("A13.score")).verdict == Verdict::kRefuted);
   CHECK(Value(Named("A13.score")) < 0.9);
   // The cut by dynamic programming, which balances, stands beside it.
-  CHECK(Line(Named("A13.score")).recomputed.formula.find("min-max") != std::string::npos);
+  CHECK(LineOf(Named("A13.score")).recomputed.formula.find("min-max") != std::string::npos);
 }
 
 TEST_CASE("A15: the formula as it stands, in units, and as a divisor") {
   CHECK(Value(Named("A15.formula")) == 13);
-  CHECK(Line(Named("A15.formula")).verdict == Verdict::kRefuted);
-  CHECK(Line(With(Named("A15.formula"), "constant", 1000)).verdict == Verdict::kHolds);
+  CHECK(LineOf(Named("A15.formula")).verdict == Verdict::kRefuted);
+  CHECK(LineOf(With(Named("A15.formula"), "constant", 1000)).verdict == Verdict::kHolds);
   CHECK(Value(Named("A15.units")) == 27);
   CHECK(Value(Named("A15.divisor")) == 8);
   // ⌊4800 / 650⌋ = 7, and 4 divides.
-  CHECK(Line(With(Named("A15.divisor"), "constant", 450)).verdict == Verdict::kHolds);
+  CHECK(LineOf(With(Named("A15.divisor"), "constant", 450)).verdict == Verdict::kHolds);
 }
 
 TEST_CASE("A15: a smaller buffer never speeds an all-to-all up") {
@@ -132,9 +131,9 @@ TEST_CASE("A15: a smaller buffer never speeds an all-to-all up") {
 
 TEST_CASE("A17: percentages, Amdahl, hops") {
   CHECK(Value(Named("A17.title")) == doctest::Approx(17.7).epsilon(0.001));
-  CHECK(Line(Named("A17.title")).verdict == Verdict::kRefuted);
-  CHECK(Line(Named("A17.rate")).verdict == Verdict::kHolds);
-  CHECK(Line(With(Named("A17.title"), "after", 58.2 * 1.173)).verdict == Verdict::kHolds);
+  CHECK(LineOf(Named("A17.title")).verdict == Verdict::kRefuted);
+  CHECK(LineOf(Named("A17.rate")).verdict == Verdict::kHolds);
+  CHECK(LineOf(With(Named("A17.title"), "after", 58.2 * 1.173)).verdict == Verdict::kHolds);
   // The gain of a part is never the whole's, and grows with the part's.
   CHECK(Value(Named("A17.amdahl")) < 17.6);
   CHECK(Value(With(Named("A17.amdahl"), "link_after", 2 * 58.2)) > Value(Named("A17.amdahl")));

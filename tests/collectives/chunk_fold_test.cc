@@ -18,7 +18,7 @@ namespace {
 using Algorithm = CollectiveAlgorithm;
 using Kind = CollectiveKind;
 
-struct Case {
+struct FoldCase {
   std::string name;
   ChunkProgram program;
 };
@@ -29,8 +29,8 @@ ChunkProgram Build(Algorithm algorithm, Kind kind, double bytes, const RankGroup
                      {.algorithm = algorithm, .sharp = true});
 }
 
-std::vector<Case> Programs(const Cluster& cluster, double bytes) {
-  std::vector<Case> cases;
+std::vector<FoldCase> Programs(const Cluster& cluster, double bytes) {
+  std::vector<FoldCase> cases;
   const auto add = [&](const std::string& name, Algorithm algorithm, Kind kind,
                        const RankGroup& group) {
     cases.push_back({name, Build(algorithm, kind, bytes, group, cluster)});
@@ -52,7 +52,7 @@ std::vector<Case> Programs(const Cluster& cluster, double bytes) {
 
 TEST_CASE("folded is unfolded, bit for bit: healthy, with one slow link, with broken NICs") {
   const Cluster cluster = Named("64xh100-ndr");
-  for (Case& c : Programs(cluster, 4e6)) {
+  for (FoldCase& c : Programs(cluster, 4e6)) {
     CAPTURE(c.name);
     const ChunkRun healthy = RunChunks(c.program, Fold::kVerify);
     CHECK(healthy.verified);
@@ -163,7 +163,7 @@ TEST_CASE("folded is unfolded where programs contend") {
 
 TEST_CASE("events say what max-plus says where nothing contends") {
   const Cluster cluster = Named("64xh100-ndr");
-  for (const Case& c : Programs(cluster, 2e6)) {
+  for (const FoldCase& c : Programs(cluster, 2e6)) {
     CAPTURE(c.name);
     CHECK(RunBySharing(c.program) == RunChunks(c.program, Fold::kOff).lane_end);
   }
@@ -197,7 +197,7 @@ Schedule RunExpanded(const std::vector<ChunkProgram>& programs, const Fabric& fa
 TEST_CASE("expanded into a graph, every algorithm takes the same time in the engine") {
   const Cluster cluster = Named("64xh100-ndr");
   const Fabric fabric = FabricOf(cluster);
-  for (const Case& c : Programs(cluster, 2e6)) {
+  for (const FoldCase& c : Programs(cluster, 2e6)) {
     CAPTURE(c.name);
     const ChunkRun run = RunChunks(c.program, Fold::kOff);
     OpGraph graph;

@@ -19,8 +19,6 @@
 namespace aurum {
 namespace {
 
-Profile NamedProfile(const std::string& name) { return ReadProfile(OpenProfile(name, ".")); }
-
 CollectiveKind KindOf(const std::string& op) {
   if (op == "alltoall") return CollectiveKind::kAllToAll;
   for (const CollectiveKind kind : kAllKinds) {
@@ -82,7 +80,7 @@ const System* SystemOf(const std::string& id) {
   return nullptr;
 }
 
-struct Band {
+struct MeasuredBand {
   double sum = 0, signed_sum = 0, before = 0;
   int count = 0;
   void Add(double error, double plain) {
@@ -174,7 +172,7 @@ TEST_CASE("public nccl-tests tables against what is expected, system by system")
   const std::string path = SharedPath("data/measured/collectives.json");
   if (path.empty()) return;
   const nlohmann::json document = nlohmann::json::parse(ReadTextFile(path));
-  std::map<std::string, std::array<Band, 2>> by_system;
+  std::map<std::string, std::array<MeasuredBand, 2>> by_system;
   std::string skipped;
   int rows = 0;
   for (const auto& row : document) {

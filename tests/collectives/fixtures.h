@@ -13,6 +13,8 @@ namespace aurum {
 
 inline Cluster Named(const std::string& name) { return ReadCluster(OpenCluster(name, ".")); }
 
+inline Profile NamedProfile(const std::string& name) { return ReadProfile(OpenProfile(name, ".")); }
+
 inline Fabric FabricOf(const Cluster& cluster) {
   Fabric fabric;
   for (const Link& link : cluster.links())

@@ -14,8 +14,6 @@
 namespace aurum {
 namespace {
 
-Profile NamedProfile(const std::string& name) { return ReadProfile(OpenProfile(name, ".")); }
-
 // What a test would print if it took `factor` of the time that `cluster` should take.
 NcclTestRun RunOn(const Cluster& cluster, const Profile& profile, CollectiveKind kind, int gpus,
                   const ExpectOptions& options, double factor = 1) {
@@ -48,7 +46,7 @@ TEST_CASE("what is expected is healthy, everywhere") {
       CAPTURE(CollectiveName(kind));
       const Health health =
           Examine(RunOn(cluster, profile, kind, gpus, {}), kind, gpus, cluster, profile, {});
-      CHECK(health.verdict == Verdict::kHealthy);
+      CHECK(health.verdict == HealthVerdict::kHealthy);
       CHECK(health.share == doctest::Approx(1));
       CHECK(health.causes.empty());
       CHECK(health.below_from_bytes == 0);
@@ -62,7 +60,7 @@ TEST_CASE("a fault that is put in is the cause that is named") {
   const Profile h200 = NamedProfile("h200");
   const Health ring =
       Examine(RunOn(node, h200, all_reduce, 8, {.nvls = false}), all_reduce, 8, node, h200, {});
-  CHECK(ring.verdict == Verdict::kBelow);
+  CHECK(ring.verdict == HealthVerdict::kBelow);
   CHECK(Names(ring, "ring instead of NVLS"));
   CHECK(ring.share == doctest::Approx(0.76).epsilon(0.03));  // measured: 365 of 480
 
@@ -71,7 +69,7 @@ TEST_CASE("a fault that is put in is the cause that is named") {
   const CollectiveKind gather = CollectiveKind::kAllGather;
   const Cluster without = two.WithScaledLinks(1, 1, 4.0 / 8);
   const Health rails = Examine(RunOn(without, h100, gather, 64, {}), gather, 64, two, h100, {});
-  CHECK(rails.verdict == Verdict::kBelow);
+  CHECK(rails.verdict == HealthVerdict::kBelow);
   CHECK(Names(rails, "4 of 8 rails missing"));
   Cluster tcp = two.WithScaledLinks(1, 1, 1.0 / 8);
   tcp.transport = Transport::kTcp;
@@ -87,7 +85,7 @@ TEST_CASE("a fault that is put in is the cause that is named") {
 
   // Nothing of the kind: said so, with what to look at.
   const Health odd = Examine(RunOn(node, h200, gather, 8, {}, 1.6), gather, 8, node, h200, {});
-  CHECK(odd.verdict == Verdict::kBelow);
+  CHECK(odd.verdict == HealthVerdict::kBelow);
   CHECK(Names(odd, "none of the usual ones fits"));
 }
 
@@ -98,7 +96,7 @@ TEST_CASE("wrong results and types that switches do not add") {
   for (NcclTestRow& row : run.rows) row.type = "int8";
   run.rows[1].wrong = true;
   const Health health = Examine(run, CollectiveKind::kAllReduce, 8, node, h100, {});
-  CHECK(health.verdict == Verdict::kHealthy);
+  CHECK(health.verdict == HealthVerdict::kHealthy);
   CHECK(health.wrong);
   CHECK(health.sizes[1].wrong);
   for (const SizeHealth& size : health.sizes) CHECK(size.expected.algorithm != "nvls");
@@ -129,7 +127,7 @@ TEST_CASE("published problems: which are called healthy, which not") {
       MESSAGE(id, ": ", busbw / 1e9, " GB/s of ",
               health.sizes.back().expected.busbw_bytes_per_s / 1e9, ": ",
               VerdictName(health.verdict));
-      CHECK((health.verdict == Verdict::kBelow) == (nodes > 2));
+      CHECK((health.verdict == HealthVerdict::kBelow) == (nodes > 2));
     } else if (id == "issue-nccl-1357") {
       // One GPU a node does not drive four NICs: 50 of the 200 GB/s that its owner hoped for.
       ++seen;

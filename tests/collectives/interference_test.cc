@@ -8,8 +8,6 @@
 namespace aurum {
 namespace {
 
-Profile NamedProfile(const std::string& name) { return ReadProfile(OpenProfile(name, ".")); }
-
 Interference Of(CollectiveKind kind, double bytes, const RankGroup& group, const Cluster& cluster,
                 const Profile& profile) {
   const CollectiveCost cost =

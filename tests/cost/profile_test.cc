@@ -12,14 +12,15 @@
 namespace aurum {
 namespace {
 
-Profile Load(const std::string& name) { return ReadProfile(OpenProfile(name, ".")); }
+Profile LoadProfile(const std::string& name) { return ReadProfile(OpenProfile(name, ".")); }
 
 std::string TextOf(const std::string& name) {
   return ReadTextFile("calibrate/profiles/" + name + ".json");
 }
 
 // The profile's text with one piece replaced; the piece must be there.
-JsonDocument Edited(const std::string& name, const std::string& from, const std::string& to) {
+JsonDocument EditedProfile(const std::string& name, const std::string& from,
+                           const std::string& to) {
   std::string text = TextOf(name);
   const std::size_t at = text.find(from);
   REQUIRE(at != std::string::npos);
@@ -148,7 +149,7 @@ TEST_CASE("gemm: settling takes half of its slowdown at its half time") {
 }
 
 TEST_CASE("gemm: A100 products of unaligned sizes take a third longer, in whole sizes only") {
-  const Profile a100 = Load("a100");
+  const Profile a100 = LoadProfile("a100");
   const GemmModel& model = a100.gemm.at(DType::kBf16);
   const auto over_burst = [&](double m, double n, double k, bool sums_tokens = false) {
     return a100.GemmSeconds(m, n, k, DType::kBf16, sums_tokens) /
@@ -161,13 +162,13 @@ TEST_CASE("gemm: A100 products of unaligned sizes take a third longer, in whole 
   CHECK(over_burst(4096, 4096, 5461.5) == doctest::Approx(1));  // a mean, of no alignment
   CHECK(over_burst(4096, 4096, 577, true) == doctest::Approx(1));
   CHECK(over_burst(4100, 4096, 577, true) == doctest::Approx(1.33));
-  const Profile h100 = Load("h100");
+  const Profile h100 = LoadProfile("h100");
   CHECK(h100.unaligned_factor == 1);
   CHECK(!a100.unaligned_source.empty());
 }
 
 TEST_CASE("gemm: the sustained factor multiplies the burst, types have their bytes") {
-  Profile profile = Load("h100");
+  Profile profile = LoadProfile("h100");
   const GemmModel& model = profile.gemm.at(DType::kBf16);
   CHECK(profile.GemmSeconds(4096, 4096, 4096, DType::kBf16) ==
         doctest::Approx(profile.sustained_factor *
@@ -187,13 +188,13 @@ TEST_CASE("gemm: the sustained factor multiplies the burst, types have their byt
   CHECK(profile.SustainedFactor(DType::kFp8Block) == profile.sustained_fp8_factor);
   CHECK(profile.SustainedFactor(DType::kFp32) == profile.sustained_factor);
   CHECK(!profile.Supports(DType::kNvfp4));
-  const Profile b200 = Load("b200");
+  const Profile b200 = LoadProfile("b200");
   CHECK(b200.gemm.at(DType::kNvfp4).rate_flops ==
         doctest::Approx(2.8 * b200.gemm.at(DType::kBf16).rate_flops).epsilon(1e-4));
 }
 
 TEST_CASE("power: a lower limit slows matrices and attention by its cube root, and nothing else") {
-  const Profile h100 = Load("h100");
+  const Profile h100 = LoadProfile("h100");
   CHECK(h100.power_limit_w == 700);
   const Profile limited = WithPowerLimit(h100, 500);
   const double slower = std::cbrt((700.0 - 70) / (500 - 70));
@@ -223,7 +224,7 @@ TEST_CASE("power: a lower limit slows matrices and attention by its cube root, a
 }
 
 TEST_CASE("ranges: what lies outside of the fit is an extrapolation") {
-  const Profile h100 = Load("h100");
+  const Profile h100 = LoadProfile("h100");
   CHECK(!h100.ExtrapolatesGemm(4096, 4096, 4096, DType::kBf16));
   CHECK(h100.ExtrapolatesGemm(4096, 4096, 64, DType::kBf16));
   CHECK(h100.ExtrapolatesGemm(1e6, 4096, 4096, DType::kFp8));
@@ -243,8 +244,8 @@ TEST_CASE("ranges: what lies outside of the fit is an extrapolation") {
 }
 
 TEST_CASE("derived: links, power and generations") {
-  const Profile h100 = Load("h100");
-  const Profile h800 = Load("h800");
+  const Profile h100 = LoadProfile("h100");
+  const Profile h800 = LoadProfile("h800");
   // The same chip on slower links: kernels alike, large collectives near 900/400 as long, small ones
   // alike.
   CHECK(h800.GemmSeconds(4096, 4096, 4096, DType::kBf16) ==
@@ -255,18 +256,18 @@ TEST_CASE("derived: links, power and generations") {
   CHECK(reduce(h800, 1e10) / reduce(h100, 1e10) == doctest::Approx(2.25).epsilon(0.01));
   CHECK(reduce(h800, 1024) / reduce(h100, 1024) < 1.05);
   // Volta's tensor cores take no bf16.
-  const Profile v100 = Load("v100-32");
+  const Profile v100 = LoadProfile("v100-32");
   CHECK(v100.GemmSeconds(4096, 4096, 4096, DType::kFp16) * 5 <
         v100.GemmSeconds(4096, 4096, 4096, DType::kBf16));
   CHECK(!v100.Supports(DType::kFp8));
   // The same chip at 300 W.
-  const double share = Load("a100-pcie-80").gemm.at(DType::kBf16).rate_flops /
-                       Load("a100").gemm.at(DType::kBf16).rate_flops;
+  const double share = LoadProfile("a100-pcie-80").gemm.at(DType::kBf16).rate_flops /
+                       LoadProfile("a100").gemm.at(DType::kBf16).rate_flops;
   CHECK(share == doctest::Approx(std::cbrt((300.0 - 40) / (400 - 40))).epsilon(1e-4));
 }
 
 TEST_CASE("gemm: a type that the device lacks is an input error that lists the others") {
-  const Profile profile = Load("a100");
+  const Profile profile = LoadProfile("a100");
   CHECK(!profile.Supports(DType::kFp8));
   const Diagnostic d = ThrownBy([&] { profile.GemmSeconds(64, 64, 64, DType::kFp8); });
   CHECK(d.code == 803);
@@ -324,7 +325,7 @@ TEST_CASE("every profile: positive, finite and never falling in any size") {
   REQUIRE(names.size() >= 10);
   for (const std::string& name : names) {
     CAPTURE(name);
-    Profile p = Load(name);
+    Profile p = LoadProfile(name);
     p.unaligned_factor = 1;  // sizes of one alignment: see profile.cc
     const std::vector<double> sizes = Sizes(40000);
     for (const auto& [dtype, model] : p.gemm) {
@@ -372,7 +373,7 @@ TEST_CASE("every profile: positive, finite and never falling in any size") {
 TEST_CASE("envelopes: concave, every line lowest somewhere, no measurement elsewhere") {
   int envelopes = 0;
   for (const std::string& name : ProfileCatalogue(".")) {
-    const Profile p = Load(name);
+    const Profile p = LoadProfile(name);
     for (const auto& [key, envelope] : p.collectives) {
       CAPTURE(name);
       ++envelopes;
@@ -395,8 +396,8 @@ TEST_CASE("envelopes: concave, every line lowest somewhere, no measurement elsew
     CHECK(p.Envelope(CollectiveKind::kSendRecv, 8) == nullptr);
   }
   CHECK(envelopes > 60);
-  CHECK(Load("rtx4090").collectives.empty());
-  CHECK(Load("orin-nx").collectives.empty());
+  CHECK(LoadProfile("rtx4090").collectives.empty());
+  CHECK(LoadProfile("orin-nx").collectives.empty());
 }
 
 TEST_CASE("committed profiles: hold-out errors are below their bars") {
@@ -410,7 +411,7 @@ TEST_CASE("committed profiles: hold-out errors are below their bars") {
                          Bar{"gb200", 0.076, 0.095, 0.08}, Bar{"l40s", 0.077, 0.09, 0.07},
                          Bar{"rtx-pro-6000", 0.04, 0.05, 0.03}}) {
     CAPTURE(bar.name);
-    const Profile p = Load(bar.name);
+    const Profile p = LoadProfile(bar.name);
     const FitQuality& gemm = p.gemm.at(DType::kBf16).quality;
     CHECK(gemm.training_size_mape < bar.gemm_training);
     CHECK(gemm.holdout_mape < bar.gemm_all);
@@ -422,7 +423,7 @@ TEST_CASE("committed profiles: hold-out errors are below their bars") {
 }
 
 TEST_CASE("published values: attention and collectives of one node") {
-  const Profile h100 = Load("h100");
+  const Profile h100 = LoadProfile("h100");
   // FLOP/s with the causal half counted once, 32 heads of 128, 8 sequences (step-time study).
   const auto rate = [](const Profile& p, double s) {
     return 2 * 8 * 32 * s * s * 128 / p.AttentionForwardSeconds(8, 32, 8, s, s, 128, true);
@@ -432,14 +433,14 @@ TEST_CASE("published values: attention and collectives of one node") {
   CHECK(rate(h100, 4096) == doctest::Approx(566e12).epsilon(0.12));
   CHECK(rate(h100, 8192) == doctest::Approx(622e12).epsilon(0.12));
   CHECK(rate(h100, 16384) == doctest::Approx(655e12).epsilon(0.12));
-  CHECK(rate(Load("a100"), 4096) == doctest::Approx(169e12).epsilon(0.12));
+  CHECK(rate(LoadProfile("a100"), 4096) == doctest::Approx(169e12).epsilon(0.12));
   // 512 MB all-reduce on 8 H100: 445 GB/s of bus bandwidth, NVLS.
   const CollectiveEnvelope* reduce = h100.Envelope(CollectiveKind::kAllReduce, 8);
   REQUIRE(reduce != nullptr);
   const double bytes = 536870912;
   CHECK(bytes / EnvelopeSeconds(*reduce, bytes) * 1.75 == doctest::Approx(445e9).epsilon(0.02));
   CHECK(reduce->busbw_bytes_per_s == doctest::Approx(462e9).epsilon(0.04));
-  const CollectiveEnvelope* ampere = Load("a100").Envelope(CollectiveKind::kAllReduce, 8);
+  const CollectiveEnvelope* ampere = LoadProfile("a100").Envelope(CollectiveKind::kAllReduce, 8);
   REQUIRE(ampere != nullptr);
   CHECK(ampere->busbw_bytes_per_s == doctest::Approx(229e9).epsilon(0.04));
 }
@@ -447,7 +448,7 @@ TEST_CASE("published values: attention and collectives of one node") {
 TEST_CASE("facts: no profile is faster than its datasheet") {
   for (const std::string& name : ProfileCatalogue(".")) {
     CAPTURE(name);
-    const Profile p = Load(name);
+    const Profile p = LoadProfile(name);
     const double flops = 2 * 16384.0 * 16384 * 16384;
     const DType half = p.device.compute_capability < 8 ? DType::kFp16 : DType::kBf16;
     const double rate = flops / p.GemmSeconds(16384, 16384, 16384, half);
@@ -462,7 +463,7 @@ TEST_CASE("facts: no profile is faster than its datasheet") {
     CHECK(p.power_limit_w > p.idle_power_w);
   }
   for (const std::string name : {"l4", "orin-nx"}) {
-    const Profile p = Load(name);
+    const Profile p = LoadProfile(name);
     CHECK(p.provenance == Provenance::kDatasheet);
     CHECK(p.error_band >= 0.4);
   }
@@ -471,11 +472,11 @@ TEST_CASE("facts: no profile is faster than its datasheet") {
 TEST_CASE("profiles read back equal, and write the same text") {
   for (const std::string& name : ProfileCatalogue(".")) {
     CAPTURE(name);
-    CHECK(Load(name).name == name);
-    const std::string once = WriteProfile(Load(name)).Dump(2) + "\n";
+    CHECK(LoadProfile(name).name == name);
+    const std::string once = WriteProfile(LoadProfile(name)).Dump(2) + "\n";
     CHECK(once == TextOf(name));
   }
-  Profile odd = Load("h100");
+  Profile odd = LoadProfile("h100");
   odd.attention.t0_s = 0.1 + 0.2;  // a number that needs all of its digits
   odd.sustained_factor = 1.0 / 3;
   const Profile back = ReadProfile(ParseJson(WriteProfile(odd).Dump(2), "odd.json"));
@@ -486,55 +487,61 @@ TEST_CASE("profiles read back equal, and write the same text") {
 
 TEST_CASE("reader errors say what, where and the remedy") {
   Diagnostic d =
-      ThrownBy([] { ReadProfile(Edited("h100", "aurum.profile/1", "aurum.profile/2")); });
+      ThrownBy([] { ReadProfile(EditedProfile("h100", "aurum.profile/1", "aurum.profile/2")); });
   CHECK(d.code == 801);
   CHECK(d.where.line == 2);
   CHECK(d.help.find("aurum.profile/1") != std::string::npos);
 
-  d = ThrownBy([] { ReadProfile(Edited("h100", "\"t0_s\"", "\"t0\"")); });
+  d = ThrownBy([] { ReadProfile(EditedProfile("h100", "\"t0_s\"", "\"t0\"")); });
   CHECK(d.code == 102);
   CHECK(d.where.pointer == "/memory_bound");
   CHECK(d.help.find("'t0'") != std::string::npos);
 
-  d = ThrownBy([] { ReadProfile(Edited("h100", "\"efficiency\": 0.8", "\"efficiency\": 8")); });
+  d = ThrownBy(
+      [] { ReadProfile(EditedProfile("h100", "\"efficiency\": 0.8", "\"efficiency\": 8")); });
   CHECK(d.code == 107);
   CHECK(d.where.pointer == "/memory_bound/efficiency");
 
-  d = ThrownBy([] { ReadProfile(Edited("h100", "\"sm_count\": 132", "\"sm_count\": 132.5")); });
+  d = ThrownBy(
+      [] { ReadProfile(EditedProfile("h100", "\"sm_count\": 132", "\"sm_count\": 132.5")); });
   CHECK(d.code == 103);
 
-  d = ThrownBy(
-      [] { ReadProfile(Edited("h100", "\"form\": \"split_k\"", "\"form\": \"k_saturation\"")); });
+  d = ThrownBy([] {
+    ReadProfile(EditedProfile("h100", "\"form\": \"split_k\"", "\"form\": \"k_saturation\""));
+  });
   CHECK(d.code == 802);
   CHECK(d.where.pointer == "/gemm/bf16/tiles");
 
-  d = ThrownBy([] { ReadProfile(Edited("h100", "\"most_splits\": 8", "\"most_splits\": 1")); });
+  d = ThrownBy(
+      [] { ReadProfile(EditedProfile("h100", "\"most_splits\": 8", "\"most_splits\": 1")); });
   CHECK(d.code == 802);
   CHECK(d.where.pointer == "/gemm/bf16/most_splits");
 
-  d = ThrownBy(
-      [] { ReadProfile(Edited("h100", "\"norm\": \"4\"", "\"norm\": \"4\", \"m_half\": 3")); });
+  d = ThrownBy([] {
+    ReadProfile(EditedProfile("h100", "\"norm\": \"4\"", "\"norm\": \"4\", \"m_half\": 3"));
+  });
   CHECK(d.code == 802);
   CHECK(d.where.pointer == "/gemm/bf16/m_half");
 
-  d = ThrownBy([] { ReadProfile(Edited("h100", "\"low\": 256.0", "\"low\": 1e9")); });
+  d = ThrownBy([] { ReadProfile(EditedProfile("h100", "\"low\": 256.0", "\"low\": 1e9")); });
   CHECK(d.code == 802);
   CHECK(d.where.pointer == "/gemm/bf16/range/m/low");
 
-  d = ThrownBy(
-      [] { ReadProfile(Edited("h100", "\"idle_power_w\": 70.0", "\"idle_power_w\": 700.0")); });
+  d = ThrownBy([] {
+    ReadProfile(EditedProfile("h100", "\"idle_power_w\": 70.0", "\"idle_power_w\": 700.0"));
+  });
   CHECK(d.code == 802);
   CHECK(d.where.pointer == "/sustained/idle_power_w");
 
-  d = ThrownBy([] { ReadProfile(Edited("h100", "\"bf16\"", "\"bf61\"")); });
+  d = ThrownBy([] { ReadProfile(EditedProfile("h100", "\"bf16\"", "\"bf61\"")); });
   CHECK(d.code == 101);
   CHECK(d.help.find("bf16") != std::string::npos);
 
-  d = ThrownBy([] { ReadProfile(Edited("h100", "\"head_dim\": 64", "\"head_dim\": 128")); });
+  d = ThrownBy([] { ReadProfile(EditedProfile("h100", "\"head_dim\": 64", "\"head_dim\": 128")); });
   CHECK(d.code == 802);
   CHECK(d.where.pointer == "/attention/per_head_dim/1/head_dim");
 
-  d = ThrownBy([] { ReadProfile(Edited("h100", "\"gpus\": 4", "\"gpus\": 2")); });
+  d = ThrownBy([] { ReadProfile(EditedProfile("h100", "\"gpus\": 4", "\"gpus\": 2")); });
   CHECK(d.code == 802);
   CHECK(d.message == "all_reduce on 2 GPUs is given twice");
   CHECK(d.where.pointer == "/collectives/1/kind");

@@ -11,9 +11,7 @@
 namespace aurum {
 namespace {
 
-Stack Load(const std::string& name) { return LoadStack(name, "."); }
-
-JsonDocument Edited(const std::string& name, const std::string& from, const std::string& to) {
+JsonDocument EditedStack(const std::string& name, const std::string& from, const std::string& to) {
   std::string text = ReadTextFile("calibrate/stacks/" + name + ".json");
   const std::size_t at = text.find(from);
   REQUIRE(at != std::string::npos);
@@ -36,19 +34,19 @@ double Kept(const Stack& s, bool gated, double ratio) {
 }
 
 TEST_CASE("stacks: the published bytes") {
-  const Stack megatron = Load("megatron-core");
+  const Stack megatron = LoadStack("megatron-core", ".");
   // Korthikanti et al. 2022: 18 bytes a parameter with fp32 gradients; 34·h a token and layer
   // without attention scores where f = 4h, of which fused attention without dropout keeps 8 + 8 +
   // 16, and the local layers the masks too.
   CHECK(States(megatron) == 18);
   CHECK(Kept(megatron, false, 4) == 32);
-  const Stack local = Load("megatron-core-local");
+  const Stack local = LoadStack("megatron-core-local", ".");
   CHECK(Kept(local, false, 4) == 34);
   CHECK_FALSE(local.fused_attention);
   CHECK(local.score_bytes == 5);
-  CHECK(States(Load("pytorch-fsdp")) == 16);
-  CHECK(States(Load("deepspeed-zero")) == 20);
-  const Stack hf = Load("hf-transformers");
+  CHECK(States(LoadStack("pytorch-fsdp", ".")) == 16);
+  CHECK(States(LoadStack("deepspeed-zero", ".")) == 20);
+  const Stack hf = LoadStack("hf-transformers", ".");
   CHECK(States(hf) == 8);
   CHECK(LogitBytes(hf, "", 1) == 14);
   // Eager PyTorch keeps 24 bytes of the hidden width and 8 of a gated intermediate one.
@@ -56,20 +54,20 @@ TEST_CASE("stacks: the published bytes") {
 }
 
 TEST_CASE("stacks: bytes per logit follow the loss kernel") {
-  const Stack megatron = Load("megatron-core");
+  const Stack megatron = LoadStack("megatron-core", ".");
   CHECK(LogitBytes(megatron, "", 8) == 6);
   CHECK(LogitBytes(megatron, "native_fused", 1) == 10);
   CHECK(LogitBytes(megatron, "liger", 1) == 1);
   // The compiler does not fuse the loss over a sharded vocabulary.
-  const Stack titan = Load("torchtitan");
+  const Stack titan = LoadStack("torchtitan", ".");
   CHECK(LogitBytes(titan, "", 1) == 8);
   CHECK(LogitBytes(titan, "", 2) == 16);
   CHECK(LogitBytes(titan, "chunked", 2) == 2.25);
-  CHECK(LogitBytes(Load("torchtune"), "", 1) == 2.25);
+  CHECK(LogitBytes(LoadStack("torchtune", "."), "", 1) == 2.25);
 }
 
 TEST_CASE("stacks: families of attention kernels, against what the tables measured") {
-  Stack stack = Load("megatron-core");
+  Stack stack = LoadStack("megatron-core", ".");
   stack.attention_factor = 1.2;
   const auto factor = [&](AttentionFamily family, double capability) {
     stack.attention_kernel = family;
@@ -92,8 +90,8 @@ TEST_CASE("stacks: families of attention kernels, against what the tables measur
 }
 
 TEST_CASE("stacks: a base brings what is left out, once") {
-  const Stack base = Load("pytorch-fsdp");
-  const Stack foundry = Load("llm-foundry");
+  const Stack base = LoadStack("pytorch-fsdp", ".");
+  const Stack foundry = LoadStack("llm-foundry", ".");
   CHECK(foundry.attention_kernel == AttentionFamily::kFlash1);
   CHECK(foundry.weight_bytes == base.weight_bytes);
   CHECK(foundry.runtime_bytes == base.runtime_bytes);
@@ -116,7 +114,7 @@ TEST_CASE("stacks: read back equal, every group names its source") {
   for (const std::string& name : names) {
     CAPTURE(name);
     const JsonDocument document = OpenStack(name, ".");
-    const Stack stack = Load(name);
+    const Stack stack = LoadStack(name, ".");
     CHECK(stack.name == name);
     CHECK(WriteStack(stack).Dump() ==
           WriteStack(ReadStack(ParseJson(WriteStack(stack).Dump(), "x"))).Dump());
@@ -138,43 +136,48 @@ TEST_CASE("stacks: read back equal, every group names its source") {
 }
 
 TEST_CASE("stacks: reader errors") {
-  Diagnostic d = ThrownBy([] { ReadStack(Edited("megatron-core", "aurum.stack/1", "stack")); });
+  Diagnostic d =
+      ThrownBy([] { ReadStack(EditedStack("megatron-core", "aurum.stack/1", "stack")); });
   CHECK(d.code == 801);
   CHECK(d.where.line == 2);
 
   d = ThrownBy([] {
-    ReadStack(Edited("megatron-core", "weight_bytes_per_parameter", "weight_bytes_per_paramter"));
+    ReadStack(
+        EditedStack("megatron-core", "weight_bytes_per_parameter", "weight_bytes_per_paramter"));
   });
   CHECK(d.code == 102);
   CHECK(d.where.pointer == "/state");
   CHECK(d.help.find("weight_bytes_per_paramter") != std::string::npos);
 
   d = ThrownBy([] {
-    ReadStack(Edited("megatron-core", "\"runtime_bytes\"", "\"extra\": 1, \"runtime_bytes\""));
+    ReadStack(EditedStack("megatron-core", "\"runtime_bytes\"", "\"extra\": 1, \"runtime_bytes\""));
   });
   CHECK(d.code == 101);
 
   d = ThrownBy([] {
-    ReadStack(Edited("hf-transformers", "\"parameter_exchange_bytes_per_parameter\": 2",
-                     "\"parameter_exchange_bytes_per_parameter\": 4"));
+    ReadStack(EditedStack("hf-transformers", "\"parameter_exchange_bytes_per_parameter\": 2",
+                          "\"parameter_exchange_bytes_per_parameter\": 4"));
   });
   CHECK(d.code == 810);
   CHECK(d.where.pointer == "/state/parameter_exchange_bytes_per_parameter");
   CHECK(d.help.find("weight_bytes_per_parameter") != std::string::npos);
 
   d = ThrownBy([] {
-    ReadStack(Edited("megatron-core", "\"kernel\": \"fused\"", "\"kernel\": \"loss_parallel\""));
+    ReadStack(
+        EditedStack("megatron-core", "\"kernel\": \"fused\"", "\"kernel\": \"loss_parallel\""));
   });
   CHECK(d.code == 810);
   CHECK(d.where.pointer == "/loss/kernel");
   CHECK(d.help.find("loss_parallel") != std::string::npos);
 
-  d = ThrownBy([] { ReadStack(Edited("megatron-core", "\"native_fused\"", "\"nativ_fused\"")); });
+  d = ThrownBy(
+      [] { ReadStack(EditedStack("megatron-core", "\"native_fused\"", "\"nativ_fused\"")); });
   CHECK(d.code == 101);
   CHECK(d.where.pointer == "/loss/kept_bytes_per_logit/nativ_fused");
 
   d = ThrownBy([] {
-    ReadStack(Edited("megatron-core", "\"gradients_persist\": true", "\"gradients_persist\": 1"));
+    ReadStack(
+        EditedStack("megatron-core", "\"gradients_persist\": true", "\"gradients_persist\": 1"));
   });
   CHECK(d.code == 103);
 

@@ -9,10 +9,6 @@
 namespace aurum {
 namespace {
 
-JsonDocument Llava(const std::vector<std::string>& changes = {}) {
-  return Changed(Shipped("llava-1.6-7b-finetune-8xa100"), changes);
-}
-
 TEST_CASE("frameworks have names, and names are frameworks") {
   CHECK(AllFrameworks().size() == 4);
   for (const Framework framework : AllFrameworks()) {

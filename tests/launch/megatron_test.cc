@@ -6,8 +6,8 @@
 namespace aurum {
 namespace {
 
-JsonDocument Text(const std::string& model, const std::string& cluster, int tokens, int batch,
-                  const std::vector<std::string>& changes) {
+JsonDocument MegatronScenario(const std::string& model, const std::string& cluster, int tokens,
+                              int batch, const std::vector<std::string>& changes) {
   return Changed(
       ParseJson(R"({"schema": "aurum.scenario/1", "model": ")" + model + R"(", "cluster": ")" +
                     cluster + R"(", "stack": "megatron-core", "workload": {"text_tokens": )" +
@@ -19,12 +19,12 @@ JsonDocument Text(const std::string& model, const std::string& cluster, int toke
 MegatronArguments ArgumentsOf(const JsonDocument& document) {
   return MegatronArguments(Emit(ReadPlanOf(document), Framework::kMegatron).arguments);
 }
-Diagnostic Refused(const JsonDocument& document) {
+Diagnostic RefusedByMegatron(const JsonDocument& document) {
   return ThrownBy([&] { Emit(ReadPlanOf(document), Framework::kMegatron); });
 }
 
 // What Megatron-LM makes of its arguments, as a plan of ours.
-Json PlanOf(const MegatronArguments& a) {
+Json PlanOfArguments(const MegatronArguments& a) {
   Json plan = Json::Object();
   Json backbone = Json::Object();
   const auto degree = [&](const char* key, const char* name) {
@@ -88,37 +88,42 @@ Json PlanOf(const MegatronArguments& a) {
   plan.Set("overlap", std::move(overlap));
   return plan;
 }
-void CheckRoundTrip(const JsonDocument& document) {
+void CheckMegatronRoundTrip(const JsonDocument& document) {
   const MegatronArguments a = ArgumentsOf(document);
-  CheckSameRun(document, WithPlan(document, PlanOf(a), a.Number("--global-batch-size", 0)));
+  CheckSameRun(document,
+               WithPlan(document, PlanOfArguments(a), a.Number("--global-batch-size", 0)));
 }
 
 TEST_CASE("what Megatron-LM's own parser takes is the plan that was told") {
-  const JsonDocument gpt = Text("gpt-3-175b", "64xa100-hdr", 2048, 64, {});
-  CheckRoundTrip(Changed(gpt, {"plan.backbone.tp=8", "plan.backbone.pp=8"}));
-  CheckRoundTrip(Changed(gpt, {"plan.backbone.tp=8", "plan.backbone.pp=8", "plan.backbone.vpp=3",
-                               "plan.recompute=full", "plan.micro_batch_size=2"}));
-  CheckRoundTrip(Changed(gpt, {"plan.backbone.tp=4", "plan.backbone.pp=4", "plan.sharding=ddp",
-                               "plan.backbone.sequence_parallel=false",
-                               "plan.overlap.gradient_reduce=false", "plan.recompute=selective"}));
-  CheckRoundTrip(
+  const JsonDocument gpt = MegatronScenario("gpt-3-175b", "64xa100-hdr", 2048, 64, {});
+  CheckMegatronRoundTrip(Changed(gpt, {"plan.backbone.tp=8", "plan.backbone.pp=8"}));
+  CheckMegatronRoundTrip(
+      Changed(gpt, {"plan.backbone.tp=8", "plan.backbone.pp=8", "plan.backbone.vpp=3",
+                    "plan.recompute=full", "plan.micro_batch_size=2"}));
+  CheckMegatronRoundTrip(
+      Changed(gpt, {"plan.backbone.tp=4", "plan.backbone.pp=4", "plan.sharding=ddp",
+                    "plan.backbone.sequence_parallel=false", "plan.overlap.gradient_reduce=false",
+                    "plan.recompute=selective"}));
+  CheckMegatronRoundTrip(
       Changed(gpt, {"plan.backbone.tp=8", "plan.backbone.pp=4", "plan.rank_order=tp-cp-pp-dp",
                     R"(plan.recompute={"scope": "full", "layers": 10})", "plan.precision=fp16"}));
-  CheckRoundTrip(Changed(
+  CheckMegatronRoundTrip(Changed(
       gpt, {"plan.backbone.tp=8", "plan.backbone.pp=4", "plan.precision=bf16",
             "plan.backbone.layers_per_stage=[23,25,25,23]", "plan.overlap.tensor_parallel=true"}));
-  CheckRoundTrip(Changed(gpt, {"plan.backbone.tp=8", "plan.backbone.pp=2", "plan.backbone.vpp=2",
-                               "plan.backbone.layers_per_stage=[23,25,25,23]"}));
-  CheckRoundTrip(Changed(gpt, {"plan.backbone.tp=8", "plan.sharding=fsdp"}));
-  CheckRoundTrip(Changed(gpt, {"plan.backbone.tp=8", "plan.sharding=zero2"}));
-  const JsonDocument llama = Text("llama-3.1-8b", "16xh100-ndr", 8192, 32, {});
-  CheckRoundTrip(Changed(llama, {"plan.backbone.tp=2", "plan.backbone.cp=4"}));
-  CheckRoundTrip(Changed(llama, {"plan.backbone.cp=4", "plan.backbone.context_parallel=ulysses",
-                                 "plan.precision=fp8-block"}));
-  const JsonDocument experts = Text("mixtral-8x7b", "32xh100-ndr", 4096, 64, {});
-  CheckRoundTrip(
+  CheckMegatronRoundTrip(
+      Changed(gpt, {"plan.backbone.tp=8", "plan.backbone.pp=2", "plan.backbone.vpp=2",
+                    "plan.backbone.layers_per_stage=[23,25,25,23]"}));
+  CheckMegatronRoundTrip(Changed(gpt, {"plan.backbone.tp=8", "plan.sharding=fsdp"}));
+  CheckMegatronRoundTrip(Changed(gpt, {"plan.backbone.tp=8", "plan.sharding=zero2"}));
+  const JsonDocument llama = MegatronScenario("llama-3.1-8b", "16xh100-ndr", 8192, 32, {});
+  CheckMegatronRoundTrip(Changed(llama, {"plan.backbone.tp=2", "plan.backbone.cp=4"}));
+  CheckMegatronRoundTrip(
+      Changed(llama, {"plan.backbone.cp=4", "plan.backbone.context_parallel=ulysses",
+                      "plan.precision=fp8-block"}));
+  const JsonDocument experts = MegatronScenario("mixtral-8x7b", "32xh100-ndr", 4096, 64, {});
+  CheckMegatronRoundTrip(
       Changed(experts, {"plan.backbone.tp=2", "plan.backbone.ep=8", "plan.backbone.pp=2"}));
-  CheckRoundTrip(
+  CheckMegatronRoundTrip(
       Changed(experts, {"plan.backbone.tp=4", "plan.backbone.ep=4", "plan.backbone.expert_tp=2"}));
 }
 
@@ -129,7 +134,7 @@ TEST_CASE("every plan of a small space is either run by Megatron-LM as it is, or
       for (const char* vpp : {"1", "2"}) {
         for (const char* schedule : {"1f1b", "interleaved", "gpipe", "zb-h1"}) {
           for (const char* sharding : {"ddp", "zero1", "zero2", "fsdp"}) {
-            const JsonDocument document = Text(
+            const JsonDocument document = MegatronScenario(
                 "llama-2-7b", "32xa100-hdr", 4096, 64,
                 {std::string("plan.backbone.tp=") + tp, std::string("plan.backbone.pp=") + pp,
                  std::string("plan.backbone.vpp=") + vpp, std::string("plan.schedule=") + schedule,
@@ -148,11 +153,11 @@ TEST_CASE("every plan of a small space is either run by Megatron-LM as it is, or
                                (std::string(schedule) == "interleaved" && std::string(pp) != "1");
             if (!known) {
               ++refused;
-              CHECK(Refused(document).code == 950);
+              CHECK(RefusedByMegatron(document).code == 950);
               continue;
             }
             ++emitted;
-            if (emitted % 5 == 0) CheckRoundTrip(document);
+            if (emitted % 5 == 0) CheckMegatronRoundTrip(document);
             ArgumentsOf(document);
           }
         }
@@ -164,8 +169,8 @@ TEST_CASE("every plan of a small space is either run by Megatron-LM as it is, or
 }
 
 TEST_CASE("a decoder's shape is told in Megatron-LM's words") {
-  const MegatronArguments gpt = ArgumentsOf(
-      Text("gpt-3-175b", "64xa100-hdr", 2048, 64, {"plan.backbone.tp=8", "plan.backbone.pp=8"}));
+  const MegatronArguments gpt = ArgumentsOf(MegatronScenario(
+      "gpt-3-175b", "64xa100-hdr", 2048, 64, {"plan.backbone.tp=8", "plan.backbone.pp=8"}));
   CHECK(gpt.Text("--num-layers") == "96");
   CHECK(gpt.Text("--hidden-size") == "12288");
   CHECK(gpt.Text("--ffn-hidden-size") == "49152");
@@ -178,7 +183,7 @@ TEST_CASE("a decoder's shape is told in Megatron-LM's words") {
     CHECK_FALSE(gpt.Has(absent));
 
   const MegatronArguments llama =
-      ArgumentsOf(Text("llama-3.1-8b", "8xh100-ndr", 8192, 8, {"plan.backbone.tp=2"}));
+      ArgumentsOf(MegatronScenario("llama-3.1-8b", "8xh100-ndr", 8192, 8, {"plan.backbone.tp=2"}));
   CHECK(llama.Has("--swiglu"));
   CHECK(llama.Has("--disable-bias-linear"));
   CHECK(llama.Has("--untie-embeddings-and-output-weights"));
@@ -186,8 +191,8 @@ TEST_CASE("a decoder's shape is told in Megatron-LM's words") {
   CHECK(llama.Text("--position-embedding-type") == "rope");
   CHECK(llama.Text("--max-position-embeddings") == "131072");
 
-  const MegatronArguments qwen =
-      ArgumentsOf(Text("qwen3-30b-a3b", "32xh100-ndr", 4096, 32, {"plan.backbone.ep=8"}));
+  const MegatronArguments qwen = ArgumentsOf(
+      MegatronScenario("qwen3-30b-a3b", "32xh100-ndr", 4096, 32, {"plan.backbone.ep=8"}));
   CHECK(qwen.Has("--qk-layernorm"));
   CHECK(qwen.Text("--kv-channels") == "128");
   CHECK(qwen.Text("--num-experts") == "128");
@@ -197,8 +202,8 @@ TEST_CASE("a decoder's shape is told in Megatron-LM's words") {
 
   // arXiv:2412.19437: three dense layers, then 58 with one shared and 256 routed experts.
   const MegatronArguments deepseek =
-      ArgumentsOf(Text("deepseek-v3", "256xh100-ndr", 4096, 256,
-                       {"plan.backbone.ep=64", "plan.overlap.expert_parallel=true"}));
+      ArgumentsOf(MegatronScenario("deepseek-v3", "256xh100-ndr", 4096, 256,
+                                   {"plan.backbone.ep=64", "plan.overlap.expert_parallel=true"}));
   CHECK(deepseek.Text("--moe-layer-freq") == "([0]*3+[1]*58)");
   CHECK(deepseek.Text("--ffn-hidden-size") == "18432");
   CHECK(deepseek.Text("--moe-shared-expert-intermediate-size") == "2048");
@@ -207,16 +212,17 @@ TEST_CASE("a decoder's shape is told in Megatron-LM's words") {
   CHECK(deepseek.Text("--kv-lora-rank") == "512");
   CHECK(deepseek.Text("--qk-pos-emb-head-dim") == "64");
   CHECK(deepseek.Has("--moe-shared-expert-overlap"));
-  CHECK(ArgumentsOf(Text("deepseek-v3-mtp", "256xh100-ndr", 4096, 256, {"plan.backbone.ep=64"}))
+  CHECK(ArgumentsOf(
+            MegatronScenario("deepseek-v3-mtp", "256xh100-ndr", 4096, 256, {"plan.backbone.ep=64"}))
             .Text("--mtp-num-layers") == "1");
 }
 
 TEST_CASE("all that Megatron-LM cannot do is named at once, by its key") {
-  const JsonDocument document = Text(
+  const JsonDocument document = MegatronScenario(
       "llama-2-7b", "32xa100-hdr", 4096, 64,
       {"plan.backbone.pp=4", "plan.schedule=zb-h1", "plan.optimizer=adam-8bit",
        R"(plan.offload={"parameters": 1})", "plan.sharding=fsdp", "plan.rank_order=dp-tp-cp-pp"});
-  const Diagnostic refused = Refused(document);
+  const Diagnostic refused = RefusedByMegatron(document);
   CHECK(refused.code == 950);
   for (const char* key : {"plan.schedule = zb-h1", "plan.optimizer = adam-8bit",
                           "plan.offload.parameters", "plan.rank_order = dp-tp-cp-pp"})
@@ -225,21 +231,22 @@ TEST_CASE("all that Megatron-LM cannot do is named at once, by its key") {
 }
 
 TEST_CASE("models and workloads that Megatron-LM has no words for are refused") {
-  const Diagnostic vision = Refused(Shipped("llava-1.6-7b-finetune-8xa100"));
+  const Diagnostic vision = RefusedByMegatron(Shipped("llava-1.6-7b-finetune-8xa100"));
   CHECK(vision.code == 951);
   CHECK(vision.message.find("vision") != std::string::npos);
   CHECK(vision.help.find("accelerate") != std::string::npos);
-  const JsonDocument odd =
-      Text("llama-3.1-8b", "8xh100-ndr", 8190, 8, {"plan.backbone.cp=2", "plan.backbone.tp=1"});
-  CHECK(Refused(odd).code == 952);
-  CHECK(Refused(Text("llama-2-7b", "8xa100-hgx", 512, 8,
-                     {"workload.task=generate", "workload.new_tokens=4", "plan.sharding=ddp"}))
+  const JsonDocument odd = MegatronScenario("llama-3.1-8b", "8xh100-ndr", 8190, 8,
+                                            {"plan.backbone.cp=2", "plan.backbone.tp=1"});
+  CHECK(RefusedByMegatron(odd).code == 952);
+  CHECK(RefusedByMegatron(MegatronScenario("llama-2-7b", "8xa100-hgx", 512, 8,
+                                           {"workload.task=generate", "workload.new_tokens=4",
+                                            "plan.sharding=ddp"}))
             .code == 952);
 }
 
 TEST_CASE("the environment of the script follows Megatron-LM's own checks") {
   const auto script = [](const std::vector<std::string>& changes) {
-    return Emit(ReadPlanOf(Text("llama-2-7b", "16xa100-hdr", 4096, 16, changes)),
+    return Emit(ReadPlanOf(MegatronScenario("llama-2-7b", "16xa100-hdr", 4096, 16, changes)),
                 Framework::kMegatron)
         .files.front()
         .text;
@@ -254,9 +261,10 @@ TEST_CASE("the environment of the script follows Megatron-LM's own checks") {
 
 TEST_CASE("what differs from the prediction is told") {
   const LaunchText launch =
-      Emit(ReadPlanOf(Text("llama-2-7b", "32xa100-hdr", 4096, 64,
-                           {"plan.backbone.pp=4", "stack=torchtitan", "what_if.nvlink_factor=2",
-                            "plan.collectives.data_parallel=ring"})),
+      Emit(ReadPlanOf(MegatronScenario(
+               "llama-2-7b", "32xa100-hdr", 4096, 64,
+               {"plan.backbone.pp=4", "stack=torchtitan", "what_if.nvlink_factor=2",
+                "plan.collectives.data_parallel=ring"})),
            Framework::kMegatron);
   CHECK(Warns(launch, 1950, "plan.overlap.pipeline"));
   CHECK(Warns(launch, 1950, "gradient buckets"));

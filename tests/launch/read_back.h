@@ -26,6 +26,10 @@ inline Scenario ReadPlanOf(const JsonDocument& document) {
   return ReadScenario(document, &LaunchCache());
 }
 
+inline JsonDocument Llava(const std::vector<std::string>& changes = {}) {
+  return Changed(Shipped("llava-1.6-7b-finetune-8xa100"), changes);
+}
+
 inline const std::string& FileOf(const LaunchText& launch, const std::string& name) {
   for (const LaunchFile& file : launch.files) {
     if (file.name == name) return file.text;

@@ -6,8 +6,8 @@
 namespace aurum {
 namespace {
 
-JsonDocument Text(const std::string& model, const std::string& cluster, int tokens, int batch,
-                  const std::vector<std::string>& changes) {
+JsonDocument TorchtitanScenario(const std::string& model, const std::string& cluster, int tokens,
+                                int batch, const std::vector<std::string>& changes) {
   return Changed(
       ParseJson(R"({"schema": "aurum.scenario/1", "model": ")" + model + R"(", "cluster": ")" +
                     cluster + R"(", "stack": "torchtitan", "workload": {"text_tokens": )" +
@@ -19,7 +19,7 @@ JsonDocument Text(const std::string& model, const std::string& cluster, int toke
 Settings TomlOf(const JsonDocument& document) {
   return ReadToml(FileOf(Emit(ReadPlanOf(document), Framework::kTorchtitan), "torchtitan.toml"));
 }
-Diagnostic Refused(const JsonDocument& document) {
+Diagnostic RefusedByTorchtitan(const JsonDocument& document) {
   return ThrownBy([&] { Emit(ReadPlanOf(document), Framework::kTorchtitan); });
 }
 
@@ -43,7 +43,7 @@ Json LayersOf(const std::string& parts) {
 }
 
 // What torchtitan makes of its file, as a plan of ours.
-Json PlanOf(const Settings& toml) {
+Json PlanOfToml(const Settings& toml) {
   const auto number = [&](const char* key, std::int64_t otherwise) -> std::int64_t {
     const std::string text = ValueOf(toml, key);
     return text.empty() ? otherwise : std::stoll(text);
@@ -96,54 +96,60 @@ Json PlanOf(const Settings& toml) {
   }
   return plan;
 }
-void CheckRoundTrip(const JsonDocument& document) {
+void CheckTorchtitanRoundTrip(const JsonDocument& document) {
   const Settings toml = TomlOf(document);
-  CheckSameRun(document, WithPlan(document, PlanOf(toml),
+  CheckSameRun(document, WithPlan(document, PlanOfToml(toml),
                                   std::stoll(ValueOf(toml, "training.global_batch_size"))));
 }
 
 TEST_CASE("what torchtitan reads from its file is the plan that was told") {
-  const JsonDocument llama = Text("llama-3.1-8b", "64xh100-ndr", 8192, 128, {});
-  CheckRoundTrip(llama);
-  CheckRoundTrip(Changed(llama, {"plan.micro_batch_size=2", "plan.recompute=full"}));
-  CheckRoundTrip(Changed(llama, {"plan.backbone.tp=4", "plan.overlap.tensor_parallel=true",
-                                 "plan.reshard_after_forward=false", "plan.precision=fp8"}));
-  CheckRoundTrip(Changed(llama, {"plan.sharding=hsdp", "plan.shard_group=8"}));
-  CheckRoundTrip(
+  const JsonDocument llama = TorchtitanScenario("llama-3.1-8b", "64xh100-ndr", 8192, 128, {});
+  CheckTorchtitanRoundTrip(llama);
+  CheckTorchtitanRoundTrip(Changed(llama, {"plan.micro_batch_size=2", "plan.recompute=full"}));
+  CheckTorchtitanRoundTrip(
+      Changed(llama, {"plan.backbone.tp=4", "plan.overlap.tensor_parallel=true",
+                      "plan.reshard_after_forward=false", "plan.precision=fp8"}));
+  CheckTorchtitanRoundTrip(Changed(llama, {"plan.sharding=hsdp", "plan.shard_group=8"}));
+  CheckTorchtitanRoundTrip(
       Changed(llama, {"plan.backbone.cp=4", "plan.sharding=hsdp", "plan.shard_group=16"}));
-  CheckRoundTrip(Changed(llama, {"plan.sharding=ddp"}));
-  CheckRoundTrip(Changed(llama, {"plan.backbone.pp=4", "plan.backbone.tp=2"}));
-  CheckRoundTrip(
+  CheckTorchtitanRoundTrip(Changed(llama, {"plan.sharding=ddp"}));
+  CheckTorchtitanRoundTrip(Changed(llama, {"plan.backbone.pp=4", "plan.backbone.tp=2"}));
+  CheckTorchtitanRoundTrip(
       Changed(llama, {"plan.backbone.pp=4", "plan.backbone.layers_per_stage=[7,9,9,7]"}));
-  CheckRoundTrip(Changed(
+  CheckTorchtitanRoundTrip(Changed(
       llama, {"plan.backbone.pp=4", "plan.backbone.vpp=2", "workload.global_batch_size=256"}));
-  CheckRoundTrip(Changed(
+  CheckTorchtitanRoundTrip(Changed(
       llama, {"plan.backbone.pp=4", "plan.schedule=zb-v", "workload.global_batch_size=256"}));
-  CheckRoundTrip(Changed(llama, {R"(plan.offload={"parameters": 1, "optimizer": 1})"}));
-  CheckRoundTrip(Text("qwen3-30b-a3b", "32xh100-ndr", 4096, 64,
-                      {"plan.backbone.ep=8", "plan.recompute=full"}));
+  CheckTorchtitanRoundTrip(Changed(llama, {R"(plan.offload={"parameters": 1, "optimizer": 1})"}));
+  CheckTorchtitanRoundTrip(TorchtitanScenario("qwen3-30b-a3b", "32xh100-ndr", 4096, 64,
+                                              {"plan.backbone.ep=8", "plan.recompute=full"}));
 }
 
 TEST_CASE("a model is named by its flavor, or refused with those that there are") {
-  const Settings llama = TomlOf(Text("llama-3.1-405b", "512xh100-ndr", 8192, 512, {}));
+  const Settings llama =
+      TomlOf(TorchtitanScenario("llama-3.1-405b", "512xh100-ndr", 8192, 512, {}));
   CHECK(ValueOf(llama, "model.name") == "llama3");
   CHECK(ValueOf(llama, "model.flavor") == "405B");
-  CHECK(ValueOf(TomlOf(Text("deepseek-v3", "256xh100-ndr", 4096, 256, {})), "model.flavor") ==
-        "671B");
-  const Settings qwen = TomlOf(Text("qwen3-30b-a3b", "32xh100-ndr", 4096, 32, {}));
+  CHECK(ValueOf(TomlOf(TorchtitanScenario("deepseek-v3", "256xh100-ndr", 4096, 256, {})),
+                "model.flavor") == "671B");
+  const Settings qwen = TomlOf(TorchtitanScenario("qwen3-30b-a3b", "32xh100-ndr", 4096, 32, {}));
   CHECK(ValueOf(qwen, "model.name") == "qwen3");
   CHECK(ValueOf(qwen, "model.flavor") == "30B-A3B");
 
-  const Diagnostic refused = Refused(Text("mistral-7b", "8xh100-ndr", 4096, 8, {}));
+  const Diagnostic refused =
+      RefusedByTorchtitan(TorchtitanScenario("mistral-7b", "8xh100-ndr", 4096, 8, {}));
   CHECK(refused.code == 951);
   CHECK(refused.help.find("llama3 8B") != std::string::npos);
-  CHECK(Refused(Changed(Shipped("llava-1.6-7b-finetune-8xa100"), {"plan.sharding=fsdp"})).code ==
-        951);
+  CHECK(
+      RefusedByTorchtitan(Changed(Shipped("llava-1.6-7b-finetune-8xa100"), {"plan.sharding=fsdp"}))
+          .code == 951);
 }
 
 TEST_CASE("what torchtitan cannot do is named by its key") {
   const auto llama = [](const std::vector<std::string>& changes) {
-    return Refused(Text("llama-3.1-8b", "64xh100-ndr", 8192, 128, changes)).message;
+    return RefusedByTorchtitan(
+               TorchtitanScenario("llama-3.1-8b", "64xh100-ndr", 8192, 128, changes))
+        .message;
   };
   CHECK(llama({"plan.sharding=zero1"}).find("plan.sharding = zero1") != std::string::npos);
   CHECK(llama({"plan.sharding=ddp", "plan.backbone.tp=2"}).find("plan.sharding = ddp") !=

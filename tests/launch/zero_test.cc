@@ -8,9 +8,6 @@
 namespace aurum {
 namespace {
 
-JsonDocument Llava(const std::vector<std::string>& changes) {
-  return Changed(Shipped("llava-1.6-7b-finetune-8xa100"), changes);
-}
 LaunchText EmitOf(const JsonDocument& document, Framework framework) {
   return Emit(ReadPlanOf(document), framework);
 }

@@ -15,7 +15,7 @@ double Component(const ClassMemory& memory, MemoryComponent component) {
   return memory.at_peak[static_cast<std::size_t>(component)];
 }
 
-MemoryReport Report(const std::string& name, const std::vector<std::string>& changes = {}) {
+MemoryReport ReportOf(const std::string& name, const std::vector<std::string>& changes = {}) {
   return EvaluateDocument(Shipped(name, changes)).memory;
 }
 
@@ -81,7 +81,7 @@ TEST_CASE("a stage keeps what its layers keep, in every micro-batch in flight") 
 
 TEST_CASE("less is kept the more is recomputed, and the less the smaller the micro-batch") {
   const auto peak = [](const std::vector<std::string>& changes) {
-    return Report("llava-1.6-7b-finetune-8xa100", changes).Heaviest().peak_bytes;
+    return ReportOf("llava-1.6-7b-finetune-8xa100", changes).Heaviest().peak_bytes;
   };
   CHECK(peak({"plan.recompute=full"}) < peak({"plan.recompute=selective"}));
   CHECK(peak({"plan.recompute=selective"}) <= peak({"plan.recompute=none"}));
@@ -102,10 +102,10 @@ TEST_CASE("everything taken is returned by the end of the step") {
 }
 
 TEST_CASE("what does not fit is said: a full fine-tuning of 7 B on 24 GiB") {
-  const MemoryReport report = Report("llama-2-7b-1x4090");
+  const MemoryReport report = ReportOf("llama-2-7b-1x4090");
   CHECK_FALSE(report.fits);
   CHECK(report.Heaviest().peak_bytes > 2 * report.device_bytes);
-  CHECK(Report("llava-1.6-7b-finetune-8xa100").fits);
+  CHECK(ReportOf("llava-1.6-7b-finetune-8xa100").fits);
 }
 
 TEST_CASE("the KV cache of the generation protocol is 524,288 bytes a token") {

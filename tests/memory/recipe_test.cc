@@ -12,15 +12,16 @@ double At(const MemoryReport& m, MemoryComponent component) {
   return m.Heaviest().at_peak[static_cast<std::size_t>(component)];
 }
 
-MemoryReport Report(const std::string& name, const std::vector<std::string>& changes = {}) {
+MemoryReport ReportOfArticle(const std::string& name,
+                             const std::vector<std::string>& changes = {}) {
   return EvaluateDocument(Shipped("articles/" + name, changes)).memory;
 }
 
 TEST_CASE("scores in memory grow with the square of the sequence, fused attention's with it") {
   const auto activations = [](const char* kernel, int text) {
-    return At(Report("b5-attention-memory",
-                     {std::string("plan.attention=") + kernel, "workload.images=[]",
-                      "workload.text_tokens=" + std::to_string(text)}),
+    return At(ReportOfArticle("b5-attention-memory",
+                              {std::string("plan.attention=") + kernel, "workload.images=[]",
+                               "workload.text_tokens=" + std::to_string(text)}),
               MemoryComponent::kActivations);
   };
   const double flash = activations("flash2", 4096) / activations("flash2", 2048);
@@ -47,8 +48,8 @@ TEST_CASE("ZeRO-3 on one GPU shards nothing; the host's memory helps, for time")
 TEST_CASE(
     "bits of the base and rank of the adapter are two knobs, and the first is the large one") {
   const auto peak = [](int rank, const char* base) {
-    return Report("b10-lora-and-qlora", {"plan.adapter={\"rank\":" + std::to_string(rank) +
-                                         ",\"base\":\"" + base + "\"}"})
+    return ReportOfArticle("b10-lora-and-qlora", {"plan.adapter={\"rank\":" + std::to_string(rank) +
+                                                  ",\"base\":\"" + base + "\"}"})
         .Heaviest()
         .peak_bytes;
   };
@@ -61,8 +62,8 @@ TEST_CASE(
 }
 
 TEST_CASE("prompts have next to no state, on every tower") {
-  const MemoryReport prompt = Report("b13-cross-modal-prompts");
-  const MemoryReport full = Report("b13-cross-modal-prompts", {"plan.adapter=null"});
+  const MemoryReport prompt = ReportOfArticle("b13-cross-modal-prompts");
+  const MemoryReport full = ReportOfArticle("b13-cross-modal-prompts", {"plan.adapter=null"});
   CHECK(At(prompt, MemoryComponent::kOptimizer) < 1e-3 * At(full, MemoryComponent::kOptimizer));
   CHECK(At(prompt, MemoryComponent::kOptimizer) > 0);
   const double parameters = 8 * (1024.0 + 768);

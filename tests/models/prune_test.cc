@@ -3,12 +3,11 @@
 #include <doctest/doctest.h>
 
 #include "models/reader.h"
+#include "tests/support/catalogue.h"
 #include "tests/support/shared.h"
 
 namespace aurum {
 namespace {
-
-Model Open(const char* name) { return ReadModel(OpenModel(name, ".")); }
 
 struct Result {
   PrunedModel pruned;
@@ -29,7 +28,7 @@ std::int64_t Layers(const Module& m) {
 }
 
 TEST_CASE("a cut through one width takes its share, through two the square") {
-  const Model clip = Open("clip-vit-l-14");
+  const Model clip = NamedModel("clip-vit-l-14");
   const double whole = static_cast<double>(Layers(clip.modules[0]));
   const auto share = [&](const char* text) {
     return static_cast<double>(Layers(Prune(clip, text).pruned.model.modules[0])) / whole;
@@ -50,7 +49,7 @@ TEST_CASE("a cut through one width takes its share, through two the square") {
 }
 
 TEST_CASE("channels take their neighbours' matrices with them") {
-  const Model llava = Open("llava-1.5-7b");
+  const Model llava = NamedModel("llava-1.5-7b");
   const Model half = Prune(llava, R"({"vision": {"keep_hidden": 0.5}})").pruned.model;
   CHECK(half.modules[0].hidden == 512);
   CHECK(half.modules[0].input[0].out == 512);
@@ -68,13 +67,13 @@ TEST_CASE("channels take their neighbours' matrices with them") {
 }
 
 TEST_CASE("a merger of several tokens keeps its number of tokens") {
-  const Model internvl = Open("internvl2-4b");  // four patches side by side: 4096 in
+  const Model internvl = NamedModel("internvl2-4b");  // four patches side by side: 4096 in
   const Model half = Prune(internvl, R"({"vision": {"keep_hidden": 0.5}})").pruned.model;
   CHECK(half.modules[1].output[0].in == 2048);
 }
 
 TEST_CASE("grouped heads go by groups") {
-  const Model llama = Open("llama-3.1-8b");  // 32 heads in groups of 4
+  const Model llama = NamedModel("llama-3.1-8b");  // 32 heads in groups of 4
   const Attention a = Prune(llama, R"({"backbone": {"keep_heads": 0.55}})")
                           .pruned.model.modules[0]
                           .runs[0]
@@ -88,7 +87,8 @@ TEST_CASE("grouped heads go by groups") {
 }
 
 TEST_CASE("layers go evenly, whatever runs they are in") {
-  const Model llama = Open("llama-3.2-11b-vision");  // self-attention with cross-attention between
+  const Model llama =
+      NamedModel("llama-3.2-11b-vision");  // self-attention with cross-attention between
   const Module& whole = llama.Backbone();
   const Model half = Prune(llama, R"({"backbone": {"keep_layers": 20}})").pruned.model;
   CHECK(half.Backbone().Layers() == 20);
@@ -97,7 +97,7 @@ TEST_CASE("layers go evenly, whatever runs they are in") {
 }
 
 TEST_CASE("a mask saves nothing, and says so") {
-  const Model clip = Open("clip-vit-l-14");
+  const Model clip = NamedModel("clip-vit-l-14");
   const Result masked = Prune(clip, R"({"vision": {"keep_heads": 0.5, "mode": "mask"}})");
   CHECK(masked.pruned.model == clip);
   REQUIRE(masked.warnings.size() == 1);
@@ -107,7 +107,7 @@ TEST_CASE("a mask saves nothing, and says so") {
 }
 
 TEST_CASE("branches are parallel in training and merged after it") {
-  const Model llava = Open("llava-1.5-7b");
+  const Model llava = NamedModel("llava-1.5-7b");
   const char* text = R"({"connector": {"branches": 3}})";
   const Model trained = Prune(llava, text, true).pruned.model;
   CHECK(ModuleParameters(trained.modules[1]) == 3 * ModuleParameters(llava.modules[1]));
@@ -115,7 +115,7 @@ TEST_CASE("branches are parallel in training and merged after it") {
 }
 
 TEST_CASE("what cannot be pruned is refused where it stands") {
-  const Model clip = Open("clip-vit-l-14");
+  const Model clip = NamedModel("clip-vit-l-14");
   const auto code = [&](const char* text, const char* pointer) {
     const Diagnostic error = ThrownBy([&] { Prune(clip, text); });
     CHECK(error.where.pointer == pointer);
@@ -128,19 +128,19 @@ TEST_CASE("what cannot be pruned is refused where it stands") {
   CHECK(code(R"({"vision": {"keep_ffn": 2.5}})", "/vision/keep_ffn") == 652);
   CHECK(code(R"({"text": {"keep_tokens": 0.5}})", "/text/keep_tokens") == 653);
   CHECK(code(R"({"vision": {"keep_head": 1}})", "/vision/keep_head") == 101);
-  const Model llava = Open("llava-1.5-7b");
+  const Model llava = NamedModel("llava-1.5-7b");
   CHECK(ThrownBy([&] { Prune(llava, R"({"connector": {"keep_heads": 0.5}})"); }).code == 653);
   CHECK(ThrownBy([&] { Prune(llava, R"({"vision": {"keep_layers": 0.04}})"); }).code == 652);
 }
 
 TEST_CASE("models of low-resource training have the sizes that are published of them") {
   // Phi-3-vision: 4,146,621,440 by its checkpoint's tensors, the two learned separators included.
-  CHECK(ModelParameters(Open("phi-3-vision-4.2b")) == 4146621440);
+  CHECK(ModelParameters(NamedModel("phi-3-vision-4.2b")) == 4146621440);
   // Phi-3-mini has 3,821,079,552 (its checkpoint), CLIP's tower without projection 303,507,456.
-  const Model joint = Open("clip-l-phi-3-mini");
+  const Model joint = NamedModel("clip-l-phi-3-mini");
   CHECK(ModuleParameters(joint.Backbone()) == 3821079552);
   CHECK(ModuleParameters(joint.modules[0]) == 303507456);
-  CHECK(static_cast<double>(ModelParameters(Open("vit-tiny-llm-100m"))) ==
+  CHECK(static_cast<double>(ModelParameters(NamedModel("vit-tiny-llm-100m"))) ==
         doctest::Approx(100e6).epsilon(0.03));
 }
 

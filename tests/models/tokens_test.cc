@@ -8,23 +8,20 @@
 
 #include "models/hf_import.h"
 #include "models/reader.h"
+#include "tests/models/fixtures.h"
+#include "tests/support/catalogue.h"
 #include "tests/support/shared.h"
 
 namespace aurum {
 namespace {
 
-Model Open(const std::string& name) { return ReadModel(OpenModel(name, ".")); }
-Model Fixture(const std::string& name) {
-  return ImportHuggingFace(ReadJsonFile("tests/models/fixtures/" + name + ".json"));
-}
-
-struct Row {
+struct ImageRow {
   const char* model;
   int width, height;
   std::int64_t sequences, sequence_tokens, connector, backbone;
 };
 
-void CheckRow(const Model& model, const Row& row) {
+void CheckImage(const Model& model, const ImageRow& row) {
   CAPTURE(row.model);
   CAPTURE(row.width);
   CAPTURE(row.height);
@@ -36,7 +33,7 @@ void CheckRow(const Model& model, const Row& row) {
 }
 
 TEST_CASE("images by each family's own rule: the catalogue") {
-  const std::vector<Row> rows = {
+  const std::vector<ImageRow> rows = {
       {"llava-1.5-7b", 448, 448, 1, 577, 576, 576},
       {"llava-1.5-13b", 4000, 20, 1, 577, 576, 576},
       // The published maximum: 576 + 48·48 + 48.
@@ -71,11 +68,11 @@ TEST_CASE("images by each family's own rule: the catalogue") {
       {"qwen2.5-vl-7b", 1344, 672, 1, 4608, 1152, 1152},
       {"clip-vit-l-14", 640, 480, 1, 257, 1, 0},
   };
-  for (const Row& row : rows) CheckRow(Open(row.model), row);
+  for (const ImageRow& row : rows) CheckImage(NamedModel(row.model), row);
 }
 
 TEST_CASE("images by each family's own rule: what the importer brings in") {
-  const std::vector<Row> rows = {
+  const std::vector<ImageRow> rows = {
       {"qwen3_vl", 448, 448, 1, 784, 196, 196},  // H·W/1024
       {"paligemma", 448, 448, 1, 256, 256, 256},
       {"gemma3", 448, 448, 1, 4096, 256, 256},
@@ -94,17 +91,17 @@ TEST_CASE("images by each family's own rule: what the importer brings in") {
       {"gemma4", 448, 448, 1, 2304, 256, 256},
       {"gemma4", 4480, 448, 1, 9 * 52 * 5, 52 * 5, 52 * 5},
   };
-  for (const Row& row : rows) CheckRow(Fixture(row.model), row);
+  for (const ImageRow& row : rows) CheckImage(ImportedFixture(row.model), row);
   // MiniCPM-V: 448 px is one view; 896 px four slices with marks and one newline.
-  const Model minicpm = Fixture("minicpmv");
-  CheckRow(minicpm, {"minicpmv", 448, 448, 1, 1024, 64, 64});
-  CheckRow(minicpm, {"minicpmv", 896, 896, 5, 1024, 320, 329});
+  const Model minicpm = ImportedFixture("minicpmv");
+  CheckImage(minicpm, {"minicpmv", 448, 448, 1, 1024, 64, 64});
+  CheckImage(minicpm, {"minicpmv", 896, 896, 5, 1024, 320, 329});
   // VILA: 5·5 patches, padded to 6·6, four to one.
-  CheckRow(Fixture("vila"), {"vila", 448, 448, 1, 25, 9, 9});
+  CheckImage(ImportedFixture("vila"), {"vila", 448, 448, 1, 25, 9, 9});
 }
 
 TEST_CASE("LLaVA-1.6 stays between one view and its published maximum") {
-  const Model model = Open("llava-1.6-7b");
+  const Model model = NamedModel("llava-1.6-7b");
   for (int width = 50; width <= 2000; width += 130) {
     for (int height = 50; height <= 2000; height += 130) {
       const MediaTokens tokens = ImageTokens(model, width, height);
@@ -121,7 +118,7 @@ TEST_CASE("LLaVA-1.6 stays between one view and its published maximum") {
 }
 
 TEST_CASE("native resolution keeps the area within its limits") {
-  const Model model = Open("qwen2-vl-7b");
+  const Model model = NamedModel("qwen2-vl-7b");
   for (int width = 20; width <= 12000; width += 997) {
     for (int height = 20; height <= 3000; height += 331) {
       if (width > 200 * height || height > 200 * width) continue;
@@ -134,11 +131,11 @@ TEST_CASE("native resolution keeps the area within its limits") {
 }
 
 TEST_CASE("images that cannot be") {
-  const Model text = Open("llama-2-7b");
+  const Model text = NamedModel("llama-2-7b");
   const Diagnostic none = ThrownBy([&] { ImageTokens(text, 448, 448); });
   CHECK(none.code == 610);
   CHECK(none.message.find("llama-2-7b") != std::string::npos);
-  const Model vision = Open("qwen2-vl-7b");
+  const Model vision = NamedModel("qwen2-vl-7b");
   CHECK(ThrownBy([&] { ImageTokens(vision, 0, 448); }).code == 612);
   CHECK(ThrownBy([&] { ImageTokens(vision, 448, 65537); }).code == 612);
   const Diagnostic strip = ThrownBy([&] { ImageTokens(vision, 20100, 100); });
@@ -148,22 +145,22 @@ TEST_CASE("images that cannot be") {
 }
 
 TEST_CASE("audio is padded to chunks, each a sequence") {
-  const Model whisper = Open("whisper-large-v3");
+  const Model whisper = NamedModel("whisper-large-v3");
   const MediaTokens one = AudioTokens(whisper, 1.0);
   CHECK(one.sequences == 1);
   CHECK(one.sequence_tokens == 1500);
   CHECK(one.backbone_tokens == 0);  // keys of the cross-attention, not text positions
   CHECK(AudioTokens(whisper, 30.0).sequences == 1);
   CHECK(AudioTokens(whisper, 30.1).sequences == 2);
-  const Model voxtral = Fixture("voxtral");
+  const Model voxtral = ImportedFixture("voxtral");
   CHECK(AudioTokens(voxtral, 30).backbone_tokens == 375);  // 12.5 a second
   CHECK(AudioTokens(voxtral, 61).backbone_tokens == 3 * 375);
-  CHECK(AudioTokens(Fixture("qwen2_audio"), 30).backbone_tokens == 750);  // 25 a second
+  CHECK(AudioTokens(ImportedFixture("qwen2_audio"), 30).backbone_tokens == 750);  // 25 a second
   Model open_ended = whisper;
   open_ended.audio = {true, 25, 12.5, 0};
   CHECK(AudioTokens(open_ended, 2.1).sequence_tokens == 53);
   CHECK(AudioTokens(open_ended, 2.1).backbone_tokens == 27);
-  CHECK(ThrownBy([&] { AudioTokens(Open("llava-1.5-7b"), 3); }).code == 611);
+  CHECK(ThrownBy([&] { AudioTokens(NamedModel("llava-1.5-7b"), 3); }).code == 611);
   CHECK(ThrownBy([&] { AudioTokens(whisper, 0); }).code == 612);
   CHECK(ThrownBy([&] { AudioTokens(whisper, std::numeric_limits<double>::quiet_NaN()); }).code ==
         612);

@@ -6,23 +6,20 @@
 #include "models/hf_import.h"
 #include "models/reader.h"
 #include "models/tokens.h"
+#include "tests/models/fixtures.h"
+#include "tests/support/catalogue.h"
 #include "tests/support/shared.h"
 
 namespace aurum {
 namespace {
 
-Model Open(const std::string& name) { return ReadModel(OpenModel(name, ".")); }
-Model Fixture(const std::string& name) {
-  return ImportHuggingFace(ReadJsonFile("tests/models/fixtures/" + name + ".json"));
-}
-
-struct Row {
+struct VideoRow {
   const char* model;
   int frames, width, height;
   std::int64_t sequences, sequence_tokens, connector, backbone;
 };
 
-void CheckRow(const Model& model, const Row& row) {
+void CheckVideo(const Model& model, const VideoRow& row) {
   CAPTURE(row.model);
   CAPTURE(row.frames);
   CAPTURE(row.width);
@@ -34,7 +31,7 @@ void CheckRow(const Model& model, const Row& row) {
 }
 
 TEST_CASE("videos by each family's own rule") {
-  const std::vector<Row> catalogue = {
+  const std::vector<VideoRow> catalogue = {
       // 640×480 goes to 644×476: 46·34 patches, 23·17 tokens a pair of frames.
       {"qwen2.5-vl-7b", 16, 640, 480, 8, 46 * 34, 8 * 391, 8 * 391},
       {"qwen2-vl-7b", 15, 640, 480, 8, 46 * 34, 8 * 391, 8 * 391},  // the last frame twice
@@ -56,8 +53,8 @@ TEST_CASE("videos by each family's own rule") {
       {"llava-onevision-7b", 32, 1920, 1080, 32, 729, 32 * 729, 32 * 196 + 1},
       {"gemma-3-27b", 4, 640, 480, 4, 4096, 4 * 256, 4 * 256},
   };
-  for (const Row& row : catalogue) CheckRow(Open(row.model), row);
-  const std::vector<Row> imported = {
+  for (const VideoRow& row : catalogue) CheckVideo(NamedModel(row.model), row);
+  const std::vector<VideoRow> imported = {
       // A budget of 70 squares of 48 px: 448×448 has 8·8.
       {"gemma4", 4, 448, 448, 4, 64 * 9, 4 * 64, 4 * 64},
       // Groups of four frames: 5 frames are two.
@@ -70,11 +67,11 @@ TEST_CASE("videos by each family's own rule") {
       {"glm4v", 16, 448, 448, 8, 1024, 8 * 256, 8 * 256},
       {"vila", 8, 448, 448, 8, 25, 8 * 9, 8 * 9},
   };
-  for (const Row& row : imported) CheckRow(Fixture(row.model), row);
+  for (const VideoRow& row : imported) CheckVideo(ImportedFixture(row.model), row);
 }
 
 TEST_CASE("a still video of one pair costs a Qwen as much as an image of its size") {
-  const Model model = Open("qwen2.5-vl-7b");
+  const Model model = NamedModel("qwen2.5-vl-7b");
   for (int width = 400; width <= 900; width += 61) {
     const MediaTokens image = ImageTokens(model, width, 500);
     const MediaTokens video = VideoTokens(model, 2, width, 500);
@@ -84,7 +81,7 @@ TEST_CASE("a still video of one pair costs a Qwen as much as an image of its siz
 }
 
 TEST_CASE("a frame keeps within its limits, and the whole video within its own") {
-  const Model model = Open("qwen3-vl-30b-a3b");
+  const Model model = NamedModel("qwen3-vl-30b-a3b");
   const std::int64_t square = 32 * 32;
   for (int frames = 1; frames <= 768; frames += 59) {
     for (int width = 40; width <= 4000; width += 733) {
@@ -104,7 +101,7 @@ TEST_CASE("a frame keeps within its limits, and the whole video within its own")
 TEST_CASE("videos that cannot be") {
   const auto refused = [](const char* name, std::int64_t frames, std::int64_t width,
                           std::int64_t height) {
-    const Model model = Open(name);
+    const Model model = NamedModel(name);
     return ThrownBy([&] { VideoTokens(model, frames, width, height); });
   };
   const Diagnostic none = refused("qwen-vl", 8, 448, 448);
@@ -127,12 +124,12 @@ TEST_CASE("videos that cannot be") {
 }
 
 TEST_CASE("a tower for videos: a clip is one sequence") {
-  const Model model = Open("vjepa2-g-llama-3.1-8b");
+  const Model model = NamedModel("vjepa2-g-llama-3.1-8b");
   CHECK(VideoModality(model) == Modality::kVideo);
-  CHECK(VideoModality(Open("qwen2-vl-7b")) == Modality::kVision);
-  CheckRow(model, {"vjepa2", 64, 1920, 1080, 1, 8192, 8192, 8192});
-  CheckRow(model, {"vjepa2", 10, 1920, 1080, 1, 8192, 8192, 8192});
-  CheckRow(model, {"vjepa2", 65, 320, 240, 2, 8192, 16384, 16384});
+  CHECK(VideoModality(NamedModel("qwen2-vl-7b")) == Modality::kVision);
+  CheckVideo(model, {"vjepa2", 64, 1920, 1080, 1, 8192, 8192, 8192});
+  CheckVideo(model, {"vjepa2", 10, 1920, 1080, 1, 8192, 8192, 8192});
+  CheckVideo(model, {"vjepa2", 65, 320, 240, 2, 8192, 16384, 16384});
   CHECK(ThrownBy([&] { ImageTokens(model, 448, 448); }).code == 610);
   Model pooled = model;
   pooled.video.tokens_per_clip = 256;
@@ -140,11 +137,11 @@ TEST_CASE("a tower for videos: a clip is one sequence") {
 }
 
 TEST_CASE("newlines of frames, and groups along time, by hand") {
-  Model model = Open("llava-onevision-7b");
+  Model model = NamedModel("llava-onevision-7b");
   model.video.newlines_per_frame = 14;  // LLaVA-Video's grid: a newline after every row
   model.video.newlines = 0;
   CHECK(VideoTokens(model, 64, 640, 480).backbone_tokens == 64 * 210);
-  Model pooled = Open("qwen2.5-vl-7b");
+  Model pooled = NamedModel("qwen2.5-vl-7b");
   pooled.video.temporal_pool = 3;
   const MediaTokens tokens = VideoTokens(pooled, 10, 448, 448);  // five pairs, two groups
   CHECK(tokens.sequences == 2);
@@ -154,7 +151,7 @@ TEST_CASE("newlines of frames, and groups along time, by hand") {
 
 TEST_CASE("images of the newer models") {
   const auto backbone = [](const char* name, int width, int height) {
-    return ImageTokens(Open(name), width, height).backbone_tokens;
+    return ImageTokens(NamedModel(name), width, height).backbone_tokens;
   };
   // LLaVA-OneVision: 729, and behind it 27 rows of 27 with newlines.
   CHECK(backbone("llava-onevision-7b", 384, 384) == 729 + 27 * 28);
@@ -163,15 +160,15 @@ TEST_CASE("images of the newer models") {
   // 1152×1152 is just 9 tiles.
   CHECK(backbone("llava-onevision-7b", 1152, 1152) == 729 + 81 * 82);
   CHECK(backbone("blip2-opt-2.7b", 640, 480) == 32);
-  const MediaTokens blip = ImageTokens(Open("blip2-opt-2.7b"), 640, 480);
+  const MediaTokens blip = ImageTokens(NamedModel("blip2-opt-2.7b"), 640, 480);
   CHECK(blip.sequence_tokens == 257);
   CHECK(backbone("idefics2-8b", 980, 980) == 64);
   CHECK(backbone("qwen3-vl-8b", 1024, 1024) == 1024);
   CHECK(backbone("llama-3.2-11b-vision", 560, 560) == 0);
   CHECK(backbone("vit-22b-gpt-175b", 224, 224) == 256);
-  CHECK(AudioTokens(Open("qwen3-omni-30b-a3b"), 10).backbone_tokens == 130);
-  CHECK(AudioTokens(Open("qwen2.5-omni-7b"), 10).backbone_tokens == 250);
-  CHECK(AudioTokens(Open("llama-4-scout-whisper"), 10).backbone_tokens == 375);
+  CHECK(AudioTokens(NamedModel("qwen3-omni-30b-a3b"), 10).backbone_tokens == 130);
+  CHECK(AudioTokens(NamedModel("qwen2.5-omni-7b"), 10).backbone_tokens == 250);
+  CHECK(AudioTokens(NamedModel("llama-4-scout-whisper"), 10).backbone_tokens == 375);
 }
 
 }  // namespace

@@ -10,11 +10,10 @@
 #include "sim/network/max_min.h"
 
 #include "tests/engine/random.h"
+#include "tests/network/scenario.h"
 
 namespace aurum {
 namespace {
-
-constexpr std::int64_t kMillisecond = 1'000'000'000;
 
 // The time of a pattern's flows with nobody else, by its own little simulation on fresh max-min
 // solutions.

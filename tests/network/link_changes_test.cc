@@ -6,11 +6,10 @@
 #include <vector>
 
 #include "sim/network/event_loop.h"
+#include "tests/network/scenario.h"
 
 namespace aurum {
 namespace {
-
-constexpr std::int64_t kMillisecond = 1'000'000'000;
 
 Time Milliseconds(std::int64_t ms) { return {ms * kMillisecond}; }
 

@@ -12,6 +12,8 @@
 
 namespace aurum {
 
+inline constexpr std::int64_t kMillisecond = 1'000'000'000;  // ps
+
 // A simulation as plain data, so that it can be generated, simulated in more than one way, made
 // smaller and printed.
 struct ScenarioOp {

@@ -27,7 +27,7 @@ BubbleFillInput Uniform(ScheduleKind kind, int p, int v, int m, double encoder_f
   return input;
 }
 
-double Seconds(const BubbleFillInput& input, std::size_t stage, const Pass& pass) {
+double PassSeconds(const BubbleFillInput& input, std::size_t stage, const Pass& pass) {
   const ChunkSeconds& seconds = input.seconds[stage][static_cast<std::size_t>(pass.chunk)];
   switch (pass.kind) {
     case PassKind::kForward:
@@ -95,7 +95,7 @@ std::optional<double> Span(const BubbleFillInput& input,
           const auto at = ready(static_cast<int>(i), pass);
           all = all && at;
           end = std::max(end, at.value_or(0));
-          duration += Seconds(input, i, pass);
+          duration += PassSeconds(input, i, pass);
         }
         if (!all) break;
         end += duration;

@@ -8,8 +8,6 @@
 namespace aurum {
 namespace {
 
-bool Small(const Evaluation& e) { return e.scenario.cluster->GpuCount() <= 64; }
-
 TEST_CASE("folded is unfolded, bit for bit, on every shipped scenario up to 64 GPUs") {
   for (const std::string& name : ShippedScenarios()) {
     CAPTURE(name);

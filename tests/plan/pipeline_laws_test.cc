@@ -182,9 +182,6 @@ TEST_CASE("a plan takes as long as its lists of passes") {
   }
 }
 
-double Peak(const std::vector<double>& values) {
-  return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
-}
 // Activations at their peak, in those that one micro-batch leaves in a stage.
 std::vector<double> Kept(const Shape& s) {
   const Evaluation one = EvaluateDocument(Pipeline({"1f1b", s.p, 1, 1}));

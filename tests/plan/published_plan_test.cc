@@ -8,10 +8,6 @@
 namespace aurum {
 namespace {
 
-double Peak(const std::vector<double>& values) {
-  return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
-}
-
 TEST_CASE("Korthikanti et al. 2022 in a whole pipeline: every stage keeps theirs times layers") {
   // GPT-3 175B, a stage in the middle: 12 layers, nothing beside them; unfused attention with dropout.
   const double s = 2048, b = 1, h = 12288, a = 96, t = 8, layers = 12;

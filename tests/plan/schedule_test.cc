@@ -14,9 +14,9 @@
 namespace aurum {
 namespace {
 
-// Seconds of the passes of one whole stage; a chunk takes its share of them. DualPipe's stages hold a whole stage in
+// StageSeconds of the passes of one whole stage; a chunk takes its share of them. DualPipe's stages hold a whole stage in
 // each direction.
-struct Seconds {
+struct StageSeconds {
   double forward = 1, input_gradient = 1, weight_gradient = 1;
   // What an overlapped pair takes, as a share of its two passes in a row.
   double pair = 1;
@@ -36,7 +36,7 @@ bool IsBackward(PassKind kind) {
   return kind == PassKind::kBackward || kind == PassKind::kInputGradient;
 }
 
-double ChunkSeconds(const PipelineShape& shape, const Seconds& seconds, PassKind kind) {
+double SecondsOfPass(const PipelineShape& shape, const StageSeconds& seconds, PassKind kind) {
   const double share = shape.kind == ScheduleKind::kDualPipe ? 1.0 : 1.0 / shape.chunks;
   switch (kind) {
     case PassKind::kForward:
@@ -55,7 +55,7 @@ double ChunkSeconds(const PipelineShape& shape, const Seconds& seconds, PassKind
 // Every pass as soon as its stage is free and what it needs is there; transfers take no time. An overlapped pair is one
 // pass that needs what either needs.
 Timeline Run(const PipelineShape& shape, const std::vector<std::vector<Pass>>& lists,
-             const Seconds& seconds) {
+             const StageSeconds& seconds) {
   Timeline timeline;
   timeline.stages.resize(lists.size());
   std::map<std::tuple<bool, int, int, int>, double> done;  // backward?, stage, chunk, micro-batch
@@ -86,7 +86,7 @@ Timeline Run(const PipelineShape& shape, const std::vector<std::vector<Pass>>& l
         for (std::size_t k = 0; k < count; ++k) {
           const Pass& pass = lists[i].at(next[i] + k);
           all = all && ready(static_cast<int>(i), pass, &start);
-          duration += ChunkSeconds(shape, seconds, pass.kind);
+          duration += SecondsOfPass(shape, seconds, pass.kind);
         }
         if (!all) break;
         if (count == 2) duration *= seconds.pair;
@@ -238,10 +238,10 @@ TEST_CASE("every pass once, its parts in order, and no deadlock") {
 }
 
 // Forward, input gradient and weight gradient of a whole stage, in several proportions.
-const std::vector<Seconds> kSeconds = {
+const std::vector<StageSeconds> kSeconds = {
     {1, 1, 1}, {1, 2, 1}, {2, 1.5, 0.5}, {1, 1, 2}, {3, 2, 0.25}};
 
-void CheckSpan(const PipelineShape& shape, const Seconds& seconds, double bubble) {
+void CheckSpan(const PipelineShape& shape, const StageSeconds& seconds, double bubble) {
   INFO(Describe(shape), " F=", seconds.forward, " I=", seconds.input_gradient,
        " W=", seconds.weight_gradient);
   const Timeline timeline = Run(shape, MakeSchedule(shape), seconds);
@@ -251,7 +251,7 @@ void CheckSpan(const PipelineShape& shape, const Seconds& seconds, double bubble
 }
 
 TEST_CASE("GPipe and 1F1B idle for (p - 1)(F + B)") {
-  for (const Seconds& seconds : kSeconds) {
+  for (const StageSeconds& seconds : kSeconds) {
     const double whole = seconds.forward + seconds.input_gradient + seconds.weight_gradient;
     for (int p = 1; p <= 8; ++p) {
       for (int m = 1; m <= 20; ++m) {
@@ -269,7 +269,7 @@ TEST_CASE("GPipe and 1F1B idle for (p - 1)(F + B)") {
 }
 
 TEST_CASE("interleaved 1F1B idles for (p - 1)(F + B) / v") {
-  for (const Seconds& seconds : kSeconds) {
+  for (const StageSeconds& seconds : kSeconds) {
     const double whole = seconds.forward + seconds.input_gradient + seconds.weight_gradient;
     for (int p = 1; p <= 8; ++p) {
       for (int v = 1; v <= 4; ++v) {
@@ -282,7 +282,7 @@ TEST_CASE("interleaved 1F1B idles for (p - 1)(F + B) / v") {
 }
 
 TEST_CASE("zero-bubble H1 idles for (p - 1)(F + B - 2W), B both gradients") {
-  for (const Seconds& seconds : kSeconds) {
+  for (const StageSeconds& seconds : kSeconds) {
     const auto& [forward, input, weight, pair] = seconds;
     // The paper's law is of W <= F: a weight gradient longer than the forward that it stands in for fills no more than that.
     for (int p = 1; p <= 8; ++p) {

@@ -10,9 +10,6 @@
 namespace aurum {
 namespace {
 
-// The largest scenario has 16,384 GPUs' flows: its event simulation is a benchmark, not a test.
-bool Small(const Evaluation& e) { return e.scenario.cluster->GpuCount() <= 64; }
-
 TEST_CASE(
     "both engines give every shipped scenario the same schedule where nothing contends, to the "
     "bit") {

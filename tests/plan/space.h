@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,6 +48,10 @@ inline std::vector<std::string> Join(std::vector<std::string> changes,
                                      const std::vector<std::string>& more) {
   changes.insert(changes.end(), more.begin(), more.end());
   return changes;
+}
+
+inline double Peak(const std::vector<double>& values) {
+  return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
 }
 
 }  // namespace aurum

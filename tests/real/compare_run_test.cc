@@ -66,7 +66,7 @@ TEST_CASE(
   VirtualRun run;
   run.steps = {0, 4, 1};
   const RunComparison virtually =
-      CompareRun(Record(document, plan, RunVirtually(plan, truth, run)), plan, document.root, 0);
+      CompareRun(RecordOf(document, plan, RunVirtually(plan, truth, run)), plan, document.root, 0);
   const RunComparison scheduled = CompareRun(Run(document, plan, truth), plan, document.root, 0);
   CHECK(virtually.Step().measured == doctest::Approx(scheduled.Step().measured).epsilon(1e-9));
   REQUIRE(virtually.parts.size() == scheduled.parts.size());

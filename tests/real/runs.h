@@ -57,8 +57,8 @@ inline std::vector<RankRun> RunsOf(const Executable& plan, const Executable& tru
   return runs;
 }
 
-inline RunRecord Record(const JsonDocument& document, const Executable& plan,
-                        const std::vector<RankRun>& runs) {
+inline RunRecord RecordOf(const JsonDocument& document, const Executable& plan,
+                          const std::vector<RankRun>& runs) {
   RunRecord record = MakeRunRecord(plan, runs, {1, 4, 1});
   record.tool_version = "test";
   record.command_line = "aurum execute";
@@ -72,7 +72,7 @@ inline RunRecord Record(const JsonDocument& document, const Executable& plan,
 
 inline RunRecord Run(const JsonDocument& document, const Executable& plan,
                      const Executable& truth) {
-  return Record(document, plan, RunsOf(plan, truth));
+  return RecordOf(document, plan, RunsOf(plan, truth));
 }
 
 inline const ErrorPart* PartOf(const RunComparison& c, ErrorPartKind kind,

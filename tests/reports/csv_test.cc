@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/core/json.h"
+#include "tests/reports/island_fixture.h"
 
 namespace aurum {
 namespace {
@@ -40,14 +41,6 @@ std::vector<std::vector<std::string>> Parse(const std::string& text) {
   return rows;
 }
 
-Json Fixture() { return ReadJsonFile("tests/reports/fixtures/island.json").root; }
-
-void Erase(Json* object, const std::vector<std::string>& keys) {
-  std::erase_if(object->members(), [&](const auto& m) {
-    return std::find(keys.begin(), keys.end(), m.first) != keys.end();
-  });
-}
-
 std::size_t Column(const std::vector<std::vector<std::string>>& rows, const std::string& name) {
   const auto at = std::find(rows[0].begin(), rows[0].end(), name);
   REQUIRE(at != rows[0].end());
@@ -55,7 +48,7 @@ std::size_t Column(const std::vector<std::vector<std::string>>& rows, const std:
 }
 
 TEST_CASE("a sweep is one row per point, and its terms add up to the formula") {
-  const auto rows = Parse(CsvReport(Fixture()));
+  const auto rows = Parse(CsvReport(IslandFixture()));
   CHECK(rows.size() == 1 + 4 * 3 * 2 * 2);
   for (const auto& row : rows) CHECK(row.size() == rows[0].size());
   const auto value = [&](std::size_t row, const std::string& name) {
@@ -86,7 +79,7 @@ TEST_CASE("a sweep is one row per point, and its terms add up to the formula") {
 }
 
 TEST_CASE("without a sweep every figure is a row with its unit and its interval") {
-  Json island = Fixture();
+  Json island = IslandFixture();
   Erase(&island, {"sweep"});
   const auto rows = Parse(CsvReport(island));
   CHECK(rows[0] ==
@@ -107,7 +100,7 @@ TEST_CASE("without a sweep every figure is a row with its unit and its interval"
 }
 
 TEST_CASE("names with commas, quotes and line ends come back as they were") {
-  Json island = Fixture();
+  Json island = IslandFixture();
   const std::string hostile = "a,\"b\"\n</script>;=1+1";
   island.Find("sweep")->Find("models")->items()[0].Set("name", hostile);
   const auto rows = Parse(CsvReport(island));

@@ -8,20 +8,13 @@
 #include <vector>
 
 #include "sim/core/json.h"
+#include "tests/reports/island_fixture.h"
 
 namespace aurum {
 namespace {
 
-Json Fixture() { return ReadJsonFile("tests/reports/fixtures/island.json").root; }
-
 bool Has(const std::string& text, const std::string& what) {
   return text.find(what) != std::string::npos;
-}
-
-void Erase(Json* object, const std::vector<std::string>& keys) {
-  std::erase_if(object->members(), [&](const auto& m) {
-    return std::find(keys.begin(), keys.end(), m.first) != keys.end();
-  });
 }
 
 // Bars that are neither escaped nor inside code.
@@ -49,7 +42,7 @@ void CheckTables(const std::string& text) {
 }
 
 TEST_CASE("a whole island has every section, its figures and their intervals") {
-  const std::string text = MarkdownReport(Fixture());
+  const std::string text = MarkdownReport(IslandFixture());
   for (const char* heading :
        {"# Does Model A fit on cluster X, and what limits its step?\n", "\n## Verdict\n",
         "\n## Plans compared\n", "\n## One step, op by op\n", "\n## Memory of the heaviest rank\n",
@@ -70,12 +63,12 @@ TEST_CASE("a whole island has every section, its figures and their intervals") {
             "14.6 GFLOP/token, 24.3 GB/s, AlignRatio 0.86 | 1.90 s | 1.80 s | ✓ -5.3 % | 1.25 s | "
             "180 ms | 250 ms | 120 ms | **pipeline** |"));
   CHECK(Has(text, "`aurum report run.db -o report.html`"));
-  CHECK(text == MarkdownReport(Fixture()));
+  CHECK(text == MarkdownReport(IslandFixture()));
   CheckTables(text);
 }
 
 TEST_CASE("absent sections are left out, with their headings") {
-  Json island = Fixture();
+  Json island = IslandFixture();
   Erase(&island, {"verdict", "time", "plans", "timeline", "memory", "validation", "sensitivities"});
   island.Set("warnings", Json::Array());
   island.Set("assumptions", Json::Array());
@@ -92,7 +85,7 @@ TEST_CASE("absent sections are left out, with their headings") {
 }
 
 TEST_CASE("a plan that does not fit, and one at risk, are called so") {
-  Json island = Fixture();
+  Json island = IslandFixture();
   island.Find("verdict")->Set("peak_high_gib", 80.0);
   CHECK(Has(MarkdownReport(island), "**! at risk**"));
   island.Find("verdict")->Set("fits", false);
@@ -103,7 +96,7 @@ TEST_CASE("a plan that does not fit, and one at risk, are called so") {
 TEST_CASE("hostile text stays text and stays in its cell") {
   CHECK(EscapeForMarkdown("a|b\n<img onerror=x>`c`*d*") ==
         "a\\|b &lt;img onerror=x&gt;\\`c\\`\\*d\\*");
-  Json island = Fixture();
+  Json island = IslandFixture();
   const std::string hostile =
       "</script><img src=x onerror=y>\n\n# | `x` [l](javascript:z) $& \xe2\x80\xa8";
   island.Set("question", hostile);

@@ -58,7 +58,7 @@ PublishedReport Report() {
   return report;
 }
 
-const PublishedOrigin kOrigin{
+const PublishedOrigin kPublishedOrigin{
     {"test", "aurum validate", "2026-01-01T00:00:00Z"}, "records.json", "abc", "def", "analytic"};
 
 TEST_CASE("the terms of a step in words: by kind, largest first, small ones left out") {
@@ -73,7 +73,7 @@ TEST_CASE("the terms of a step in words: by kind, largest first, small ones left
 TEST_CASE(
     "the row furthest off comes first, its terms sum to its prediction, its gap is measured by "
     "them") {
-  const Json island = PublishedIsland(Report(), kOrigin);
+  const Json island = PublishedIsland(Report(), kPublishedOrigin);
   const Json& validation = ObjectOf(island, "validation");
   const std::vector<Json>& worst = ArrayOf(validation, "worst").items();
   REQUIRE(worst.size() == 2);
@@ -98,7 +98,7 @@ TEST_CASE(
 
 TEST_CASE("scores are those of the report, and rows that are not compared keep their reason") {
   const PublishedReport report = Report();
-  const Json island = PublishedIsland(report, kOrigin);
+  const Json island = PublishedIsland(report, kPublishedOrigin);
   const Json& validation = ObjectOf(island, "validation");
   const Json& step = ObjectOf(ObjectOf(validation, "metrics"), kIterationMetric);
   CHECK(*NumberOf(step, "mape") == doctest::Approx(3.0 / 13).epsilon(1e-4));
@@ -120,15 +120,16 @@ TEST_CASE("scores are those of the report, and rows that are not compared keep t
 }
 
 TEST_CASE("equal reports give equal islands, and other inputs another run") {
-  CHECK(PublishedIsland(Report(), kOrigin).Dump() == PublishedIsland(Report(), kOrigin).Dump());
-  PublishedOrigin other = kOrigin;
+  CHECK(PublishedIsland(Report(), kPublishedOrigin).Dump() ==
+        PublishedIsland(Report(), kPublishedOrigin).Dump());
+  PublishedOrigin other = kPublishedOrigin;
   other.records_hash = "abd";
-  CHECK(TextOf(PublishedIsland(Report(), kOrigin), "run_id") !=
+  CHECK(TextOf(PublishedIsland(Report(), kPublishedOrigin), "run_id") !=
         TextOf(PublishedIsland(Report(), other), "run_id"));
 }
 
 TEST_CASE("a report of nothing is a page that says so") {
-  const Json island = PublishedIsland(PublishedReport(), kOrigin);
+  const Json island = PublishedIsland(PublishedReport(), kPublishedOrigin);
   CHECK(TextOf(island, "answer").find("No row of this file could be compared") == 0);
   CHECK(ArrayOf(ObjectOf(island, "validation"), "rows").items().empty());
   CHECK(HtmlReport(island).find("No row of this file") != std::string::npos);

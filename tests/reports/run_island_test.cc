@@ -12,14 +12,14 @@
 namespace aurum {
 namespace {
 
-const RunOrigin kOrigin{
+const RunOrigin kRunOrigin{
     {"test", "aurum validate", "2026-01-01T00:00:00Z"}, "run.json", "abc", "analytic", 0.05};
 
 Json IslandOf(const std::string& name, double factor) {
   const JsonDocument document = Loop(name);
   const Executable plan = Predict(document);
   const RunRecord record = Run(document, plan, Slower(plan, [&](const OpInfo&) { return factor; }));
-  return RunIsland(record, CompareRun(record, plan, document.root, 1000), plan, kOrigin);
+  return RunIsland(record, CompareRun(record, plan, document.root, 1000), plan, kRunOrigin);
 }
 
 TEST_CASE("the answer says yes or no, both figures and why") {
@@ -39,7 +39,7 @@ TEST_CASE("a long step is drawn in few events, which lose no time") {
   const Executable plan = Predict(document);
   const RunRecord record = Run(document, plan, Slower(plan, [](const OpInfo&) { return 1.25; }));
   const RunComparison comparison = CompareRun(record, plan, document.root, 0);
-  const Json island = RunIsland(record, comparison, plan, kOrigin);
+  const Json island = RunIsland(record, comparison, plan, kRunOrigin);
   const Json& timelines = ObjectOf(ObjectOf(island, "run"), "timelines");
   CHECK(BoolOf(timelines, "joined"));
   const std::vector<Json>& events = ArrayOf(timelines, "events").items();

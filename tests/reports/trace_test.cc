@@ -16,7 +16,7 @@
 namespace aurum {
 namespace {
 
-Evaluation Run(const std::string& file, Level level = Level::kAnalytic) {
+Evaluation EvaluateFile(const std::string& file, Level level = Level::kAnalytic) {
   InputCache cache(".");
   return Evaluate(ReadScenario(OpenScenarioFile(file), &cache), level);
 }
@@ -42,7 +42,7 @@ TEST_CASE("a trace is JSON, its spans do not overlap, and kernels and waits fill
        {"scenarios/qwen2.5-vl-72b-64xh100.json", "scenarios/llava-1.6-7b-finetune-8xa100.json",
         "scenarios/qwen2.5-vl-72b-64xh100-sick.json", "scenarios/clip-vit-l-14-4x4090.json"}) {
     CAPTURE(file);
-    const Evaluation e = Run(file);
+    const Evaluation e = EvaluateFile(file);
     const std::string text = TraceText(e, "aurum 1", "aurum simulate x");
     CHECK(text == TraceText(e, "aurum 1", "aurum simulate x"));
     const Json trace = ParseJson(text, "trace").root;
@@ -68,7 +68,7 @@ TEST_CASE("a trace is JSON, its spans do not overlap, and kernels and waits fill
 }
 
 TEST_CASE("every thread with spans has a name, every process is a class, and the run has its id") {
-  const Evaluation e = Run("scenarios/qwen2.5-vl-72b-64xh100.json");
+  const Evaluation e = EvaluateFile("scenarios/qwen2.5-vl-72b-64xh100.json");
   const Json trace = ParseJson(TraceText(e, "aurum 1", "x"), "trace").root;
   CHECK(trace.members()[0].first == "displayTimeUnit");
   CHECK(trace.members()[1].first == "traceEvents");
@@ -91,7 +91,7 @@ TEST_CASE("every thread with spans has a name, every process is a class, and the
 }
 
 TEST_CASE("collectives carry kind, group, bytes and a bus bandwidth that their time gives") {
-  const Evaluation e = Run("scenarios/qwen2.5-vl-72b-64xh100.json");
+  const Evaluation e = EvaluateFile("scenarios/qwen2.5-vl-72b-64xh100.json");
   const Json trace = ParseJson(TraceText(e, "aurum 1", "x"), "trace").root;
   std::set<std::string> kinds;
   int without = 0, with = 0;
@@ -123,7 +123,7 @@ TEST_CASE("collectives carry kind, group, bytes and a bus bandwidth that their t
 }
 
 TEST_CASE("the size is bounded, and what is left out is told") {
-  const Evaluation e = Run("scenarios/qwen2.5-vl-72b-64xh100.json");
+  const Evaluation e = EvaluateFile("scenarios/qwen2.5-vl-72b-64xh100.json");
   const Json all = ParseJson(TraceText(e, "v", "x"), "trace").root;
   std::size_t count = 0;
   for (const auto& [thread, spans] : SpansOf(all)) count += spans.size();
@@ -140,7 +140,7 @@ TEST_CASE("the size is bounded, and what is left out is told") {
 }
 
 TEST_CASE("traces at the levels that share links") {
-  const Evaluation e = Run("scenarios/qwen2.5-vl-72b-64xh100-sick.json", Level::kFlow);
+  const Evaluation e = EvaluateFile("scenarios/qwen2.5-vl-72b-64xh100-sick.json", Level::kFlow);
   const Json trace = ParseJson(TraceText(e, "v", "x"), "trace").root;
   CHECK(trace.Find("metadata")->Find("level")->AsString() == "flow");
   CHECK(SpansOf(trace).size() > e.program.classes.size());

@@ -9,11 +9,6 @@
 namespace aurum {
 namespace {
 
-InputCache& Cache() {
-  static InputCache cache(".");
-  return cache;
-}
-
 struct Compared {
   PlanBound without, with;  // communication
   double step_s = 0, peak_bytes = 0;
@@ -21,7 +16,7 @@ struct Compared {
 
 std::optional<Compared> Compare(const JsonDocument& document) {
   try {
-    const Scenario s = ReadScenario(document, &Cache());
+    const Scenario s = ReadScenario(document, &SharedCache());
     Compared compared;
     compared.without = BoundOf(s, CostPlan(s, false));
     compared.with = BoundOf(s, CostPlan(s, true));
@@ -130,7 +125,7 @@ TEST_CASE("prices of a book are those that a plan would find itself") {
 TEST_CASE("equal stages without communication: the closed form of 1F1B") {
   const JsonDocument document = Document("tests/plan/fixtures/uniform-96-layers.json", "8xh100-hgx",
                                          {"plan.backbone.pp=8", "workload.global_batch_size=32"});
-  const Scenario s = ReadScenario(document, &Cache());
+  const Scenario s = ReadScenario(document, &SharedCache());
   PlanCosts costs = CostPlan(s, false);
   // Ends that carry an embedding or a head are made like the others.
   for (StageCosts& stage : costs.stages) {
@@ -150,7 +145,7 @@ TEST_CASE("memory: 1F1B keeps as many micro-batches as stages follow, gpipe all 
                               {"plan.backbone.pp=4", "plan.backbone.tp=2",
                                "plan.schedule=" + std::string(schedule),
                                "workload.global_batch_size=" + std::to_string(micro)}),
-                     &Cache());
+                     &SharedCache());
     const PlanBound bound = BoundOf(s, CostPlan(s, false));
     return bound.memory_bytes;
   };

@@ -11,11 +11,6 @@
 namespace aurum {
 namespace {
 
-InputCache& Cache() {
-  static InputCache cache(".");
-  return cache;
-}
-
 PlanSpace Space(const std::vector<std::string>& vary) {
   PlanSpace space;
   space.name = "test";
@@ -46,7 +41,7 @@ std::vector<Small> SmallSpaces() {
 }
 
 SearchReport Run(const Small& small, SearchOptions options) {
-  return Search(small.document, small.space, &Cache(), options);
+  return Search(small.document, small.space, &SharedCache(), options);
 }
 
 void CheckAccounted(const SearchReport& report) {

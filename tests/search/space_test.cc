@@ -11,11 +11,7 @@
 namespace aurum {
 namespace {
 
-InputCache& Cache() {
-  static InputCache cache(".");
-  return cache;
-}
-Scenario Read(const JsonDocument& document) { return ReadScenario(document, &Cache()); }
+Scenario Read(const JsonDocument& document) { return ReadScenario(document, &SharedCache()); }
 
 const Dimension* Named(const PlanSpace& space, const std::string& name) {
   for (const Dimension& d : space.dimensions) {
@@ -154,7 +150,7 @@ TEST_CASE("a scenario tells its own space") {
   PlanSpace misspelled;
   Vary("plan.micro_batch_sice=1,2", &misspelled);
   CHECK(ThrownBy([&] {
-          CheckChoices(Document(kLayers8, "8xh100-hgx"), misspelled, &Cache());
+          CheckChoices(Document(kLayers8, "8xh100-hgx"), misspelled, &SharedCache());
         }).code == 101);
   CHECK(read(R"({"keep": ["tp"]})").dimensions.size() ==
         DefaultSpace(Read(Document(kLayers8, "8xh100-hgx"))).dimensions.size() - 1);

@@ -15,10 +15,10 @@ std::string Vary(const std::string& text) { return Values(ParseVary(text)); }
 int VaryError(const std::string& text) {
   return ThrownBy([&] { ParseVary(text); }).code;
 }
-JsonDocument Scenario(const std::string& axes) {
+JsonDocument WithAxes(const std::string& axes) {
   return ParseJson("{\"model\": \"m\",\n\"sweep\": {\"axes\": [\n" + axes + "\n]}}", "s.json");
 }
-std::string Scenarios(const std::string& axis) { return Values(ReadAxes(Scenario(axis)).at(0)); }
+std::string Scenarios(const std::string& axis) { return Values(ReadAxes(WithAxes(axis)).at(0)); }
 
 TEST_CASE("a list holds numbers, words, quoted strings and JSON") {
   CHECK(ParseVary("plan.tp=1,2").path == "plan.tp");
@@ -145,7 +145,7 @@ TEST_CASE("axes of a scenario") {
 
 TEST_CASE("errors in the axes of a scenario point at their place") {
   const auto error = [](const std::string& axes) {
-    return ThrownBy([&] { ReadAxes(Scenario(axes)); });
+    return ThrownBy([&] { ReadAxes(WithAxes(axes)); });
   };
   const Diagnostic unknown = error(R"({"path": "a", "value": [1]})");
   CHECK(unknown.code == 701);
@@ -185,7 +185,7 @@ TEST_CASE("errors in the axes of a scenario point at their place") {
 
 TEST_CASE("--vary replaces the scenario's axis of its path and adds others") {
   const JsonDocument scenario =
-      Scenario(R"({"path": "a.b", "values": [1, 2]}, {"path": "c", "values": [3]})");
+      WithAxes(R"({"path": "a.b", "values": [1, 2]}, {"path": "c", "values": [3]})");
   const std::vector<Axis> axes = SweepAxes(scenario, {"d=7,8", "/a/b=5"});
   REQUIRE(axes.size() == 3);
   CHECK(Values(axes[0]) == "[5]");

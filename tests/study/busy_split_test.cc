@@ -7,8 +7,8 @@
 namespace aurum {
 namespace {
 
-Evaluation Run(const std::string& file, const std::vector<std::string>& set = {},
-               Level level = Level::kAnalytic) {
+Evaluation EvaluateFile(const std::string& file, const std::vector<std::string>& set = {},
+                        Level level = Level::kAnalytic) {
   InputCache cache(".");
   JsonDocument document = OpenScenarioFile(file);
   for (const std::string& assignment : set) ApplyOverride(&document, assignment);
@@ -24,7 +24,7 @@ TEST_CASE("the parts sum to the step, on every class, level and task") {
       // Samples that differ are simulated at the analytic level alone (E0387).
       if (level == Level::kFlow && std::string(file).find("mixture") != std::string::npos) continue;
       CAPTURE(file);
-      const Evaluation e = Run(file, {}, level);
+      const Evaluation e = EvaluateFile(file, {}, level);
       const std::vector<BusySplit> split = SplitBusyTime(e);
       REQUIRE(split.size() == e.program.classes.size());
       for (std::size_t c = 0; c < split.size(); ++c) {
@@ -59,12 +59,12 @@ TEST_CASE("generation is bound by memory, training by compute; a larger batch mo
     const BusySplit s = SplitBusyTime(e)[static_cast<std::size_t>(e.outcome.busiest_class)];
     return s.memory_bound_s / s.Sum();
   };
-  const double train = share(Run("scenarios/llava-1.6-7b-finetune-8xa100.json"));
-  const double decode = share(Run("scenarios/articles/a22-memory-bound.json"));
+  const double train = share(EvaluateFile("scenarios/llava-1.6-7b-finetune-8xa100.json"));
+  const double decode = share(EvaluateFile("scenarios/articles/a22-memory-bound.json"));
   CHECK(train < 0.3);
   CHECK(decode > 0.6);
   const double shorter =
-      share(Run("scenarios/articles/a22-memory-bound.json", {"workload.new_tokens=8"}));
+      share(EvaluateFile("scenarios/articles/a22-memory-bound.json", {"workload.new_tokens=8"}));
   CHECK(shorter < decode);  // the prompt is a batch of its own
 }
 

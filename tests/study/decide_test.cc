@@ -11,10 +11,6 @@
 namespace aurum {
 namespace {
 
-InputCache& Cache() {
-  static InputCache cache(".");
-  return cache;
-}
 JsonDocument Vit(const std::vector<std::string>& changes = {}) {
   return Document("tests/plan/fixtures/vit-b-16-uniform-8.json", "8xa100-hgx",
                   Join({R"(workload.images=[{"width": 224, "height": 224, "count": 4}])",
@@ -22,8 +18,8 @@ JsonDocument Vit(const std::vector<std::string>& changes = {}) {
                        changes));
 }
 Decision SplitOf(const JsonDocument& document, int jobs = 1) {
-  return Decide("split", SplitAlternatives(ReadScenario(document, &Cache())), document, &Cache(),
-                {Level::kAnalytic, jobs});
+  return Decide("split", SplitAlternatives(ReadScenario(document, &SharedCache())), document,
+                &SharedCache(), {Level::kAnalytic, jobs});
 }
 const Alternative& Named(const Decision& decision, const std::string& part) {
   for (const Alternative& a : decision.alternatives) {
@@ -75,12 +71,12 @@ TEST_CASE("any number of threads decides alike") {
 TEST_CASE(
     "expert-parallel sizes: divisors of experts or GPUs, two levels where they leave the node") {
   const JsonDocument document = Document("qwen3-30b-a3b", "16xa100-hdr");
-  const std::vector<Alternative> all = ExpertAlternatives(ReadScenario(document, &Cache()));
+  const std::vector<Alternative> all = ExpertAlternatives(ReadScenario(document, &SharedCache()));
   std::vector<std::string> names;
   for (const Alternative& a : all) names.push_back(a.name);
   CHECK(names == std::vector<std::string>{"ep 1", "ep 2", "ep 4", "ep 8", "ep 16",
                                           "ep 16, all-to-all inside the node, then across"});
-  const Decision decision = Decide("experts", all, document, &Cache(), {});
+  const Decision decision = Decide("experts", all, document, &SharedCache(), {});
   CHECK(Named(decision, "ep 1").step_s > 0);
   CHECK(Named(decision, "ep 16").peak_bytes < Named(decision, "ep 2").peak_bytes);
 }
@@ -129,7 +125,8 @@ TEST_CASE("the plan as it is is one of the alternatives, however it places its e
       Document("qwen3-30b-a3b", "16xa100-hdr",
                {"plan.backbone.ep=8", "plan.collectives.expert_parallel=direct"});
   const Decision decision =
-      Decide("experts", ExpertAlternatives(ReadScenario(named, &Cache())), named, &Cache(), {});
+      Decide("experts", ExpertAlternatives(ReadScenario(named, &SharedCache())), named,
+             &SharedCache(), {});
   CHECK(Told(decision).step_s == EvaluateDocument(named).StepSeconds());
   CHECK(Told(decision).set.empty());
 }
@@ -173,12 +170,12 @@ TEST_CASE("what exceeds the budget stands behind what is within it, and says wha
 TEST_CASE(
     "without tensor parallelism there is nothing to share, and the reason says what opens it") {
   const Decision decision =
-      DecideSplit(Vit({"plan.backbone.tp=1"}), &Cache(), {Level::kAnalytic, 1});
+      DecideSplit(Vit({"plan.backbone.tp=1"}), &SharedCache(), {Level::kAnalytic, 1});
   CHECK(decision.alternatives.size() == 1);
   CHECK(decision.alternatives[0].as_told);
   CHECK(decision.reason.find("a larger plan.backbone.tp (here 1) opens heads and tokens") !=
         std::string::npos);
-  const Decision shared = DecideSplit(Vit(), &Cache(), {Level::kAnalytic, 1});
+  const Decision shared = DecideSplit(Vit(), &SharedCache(), {Level::kAnalytic, 1});
   CHECK(shared.reason.find("a larger") == std::string::npos);
 }
 
@@ -194,7 +191,7 @@ TEST_CASE("phases that a decision leaves out are warned of") {
 }
 
 TEST_CASE("nothing to decide is said so") {
-  const Scenario text = ReadScenario(Document(kLayers8, "8xa100-hgx"), &Cache());
+  const Scenario text = ReadScenario(Document(kLayers8, "8xa100-hgx"), &SharedCache());
   CHECK(ThrownBy([&] { SplitAlternatives(text); }).code == 768);
   CHECK(ThrownBy([&] { ExpertAlternatives(text); }).code == 768);
 }

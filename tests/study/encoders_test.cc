@@ -9,7 +9,7 @@
 namespace aurum {
 namespace {
 
-VisionTransformer Vit(const std::string& name, int image_size) {
+VisionTransformer TimmVit(const std::string& name, int image_size) {
   std::string reason;
   const auto vit = VisionTransformerFromName(name, image_size, &reason);
   CAPTURE(name);
@@ -24,11 +24,11 @@ std::string Reason(const std::string& name) {
 }
 
 TEST_CASE("encoders: tokens and multiply-accumulates that timm publishes") {
-  CHECK(Vit("vit_base_patch16_224", 224).tokens == 197);
-  CHECK(Vit("vit_base_patch16_siglip_384", 384).tokens == 576);
-  CHECK(Vit("vit_base_patch14_reg4_dinov2", 518).tokens == 37 * 37 + 5);
-  CHECK(Vit("deit_small_distilled_patch16_224", 224).tokens == 198);
-  CHECK(Vit("vit_large_patch16_dinov3", 256).tokens == 261);
+  CHECK(TimmVit("vit_base_patch16_224", 224).tokens == 197);
+  CHECK(TimmVit("vit_base_patch16_siglip_384", 384).tokens == 576);
+  CHECK(TimmVit("vit_base_patch14_reg4_dinov2", 518).tokens == 37 * 37 + 5);
+  CHECK(TimmVit("deit_small_distilled_patch16_224", 224).tokens == 198);
+  CHECK(TimmVit("vit_large_patch16_dinov3", 256).tokens == 261);
   struct Known {
     const char* name;
     int size;
@@ -47,7 +47,7 @@ TEST_CASE("encoders: tokens and multiply-accumulates that timm publishes") {
                              Known{"vit_huge_plus_patch16_dinov3", 256, 224.88, 840.51},
                              Known{"vit_base_patch16_plus_240", 240, 27.41, 117.56}}) {
     CAPTURE(known.name);
-    const VisionTransformer vit = Vit(known.name, known.size);
+    const VisionTransformer vit = TimmVit(known.name, known.size);
     CHECK(vit.ForwardMacs() / 1e9 == doctest::Approx(known.gmacs).epsilon(0.01));
     CHECK(vit.parameters / 1e6 == doctest::Approx(known.params_m).epsilon(0.04));
   }
@@ -63,33 +63,33 @@ TEST_CASE("encoders: convolutions, hybrids and other attention are skipped, not 
   }
 }
 
-JsonDocument Rows(const std::string& text) { return ParseJson(text, "rows.json"); }
+JsonDocument RowsDocument(const std::string& text) { return ParseJson(text, "rows.json"); }
 
-std::string Row(const std::string& changes, const std::string& name = "vit_large_patch16_224") {
+std::string RowText(const std::string& changes, const std::string& name = "vit_large_patch16_224") {
   return R"({"id": "a", "kind": "vision encoder inference", "model": ")" + name +
          R"(", "img_size": 224, "gpu": "RTX 4090", "num_gpus": 1, "precision": "AMP FP16", "batch": 256,)" +
          R"("compiled": true, "framework": "PyTorch 2.4", "step_ms": 250)" + changes + "}";
 }
 
 EncoderRow Predicted(const std::string& row) {
-  const std::vector<EncoderRow> rows = PredictEncoders(Rows("[" + row + "]"), ".");
+  const std::vector<EncoderRow> rows = PredictEncoders(RowsDocument("[" + row + "]"), ".");
   REQUIRE(rows.size() == 1);
   return rows.front();
 }
 
 TEST_CASE(
     "encoders: a training step is three passes and more, a batch of twice the size twice as long") {
-  const EncoderRow once = Predicted(Row(""));
+  const EncoderRow once = Predicted(RowText(""));
   CHECK(once.skipped.empty());
   CHECK(once.profile == "rtx4090");
   CHECK(once.kind == "inference, compiled");
   CHECK(once.measured_s == doctest::Approx(0.25));
   // Not faster than the arithmetic at the highest clock that such a card boosts to.
   CHECK(once.predicted_s > 2 * 61.6e9 * 256 / 200e12);
-  std::string text = Row("");
+  std::string text = RowText("");
   text.replace(text.find("256"), 3, "512");
   CHECK(Predicted(text).predicted_s / once.predicted_s == doctest::Approx(2).epsilon(0.03));
-  text = Row("");
+  text = RowText("");
   text.replace(text.find("inference"), 9, "training step");
   const EncoderRow step = Predicted(text);
   CHECK(step.kind == "training, compiled");
@@ -97,27 +97,28 @@ TEST_CASE(
   CHECK(step.predicted_s > 2.5 * once.predicted_s);
   CHECK(step.predicted_s < 3.6 * once.predicted_s);
   // Eager layers move more.
-  text = Row("");
+  text = RowText("");
   text.replace(text.find("true"), 4, "false");
   CHECK(Predicted(text).predicted_s > 1.1 * once.predicted_s);
 }
 
 TEST_CASE("encoders: what is not compared says why") {
-  CHECK(Predicted(Row(R"(, "flags": ["odd"])")).skipped == "the row is flagged as doubtful");
-  CHECK(Predicted(Row("", "resnet50")).skipped == "model kind not supported");
-  std::string text = Row("");
+  CHECK(Predicted(RowText(R"(, "flags": ["odd"])")).skipped == "the row is flagged as doubtful");
+  CHECK(Predicted(RowText("", "resnet50")).skipped == "model kind not supported");
+  std::string text = RowText("");
   text.replace(text.find("RTX 4090"), 8, "RTX 7090");
   CHECK(Predicted(text).skipped == "no profile of this GPU");
-  text = Row("");
+  text = RowText("");
   text.replace(text.find("AMP FP16"), 8, "FP32");
   CHECK(Predicted(text).skipped == "precision not supported");
-  text = Row("");
+  text = RowText("");
   text.replace(text.find("250"), 3, "0");
   CHECK(Predicted(text).skipped == "no batch, image size or time");
 
-  CHECK(ThrownBy([] { PredictEncoders(Rows("{}"), "."); }).code == 860);
-  CHECK(ThrownBy([] { PredictEncoders(Rows("[7]"), "."); }).code == 860);
-  const Diagnostic d = ThrownBy([] { PredictEncoders(Rows(R"([{"batch": "many"}])"), "."); });
+  CHECK(ThrownBy([] { PredictEncoders(RowsDocument("{}"), "."); }).code == 860);
+  CHECK(ThrownBy([] { PredictEncoders(RowsDocument("[7]"), "."); }).code == 860);
+  const Diagnostic d =
+      ThrownBy([] { PredictEncoders(RowsDocument(R"([{"batch": "many"}])"), "."); });
   CHECK(d.code == 861);
   CHECK(d.where.pointer == "/0/batch");
 }

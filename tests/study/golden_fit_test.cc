@@ -15,8 +15,8 @@ namespace {
 
 // Steps of `subnetworks` modalities whose times follow the formula, but for a relative error of
 // size `noise`.
-std::vector<GoldenRow> Rows(std::size_t count, std::size_t subnetworks, Combine combine,
-                            double alpha, double beta, double noise, unsigned seed) {
+std::vector<GoldenRow> GoldenRows(std::size_t count, std::size_t subnetworks, Combine combine,
+                                  double alpha, double beta, double noise, unsigned seed) {
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> uniform(0, 1);
   std::normal_distribution<double> normal(0, 1);
@@ -51,7 +51,7 @@ TEST_CASE("a synthetic truth is recovered exactly") {
       for (const double beta : {0.2, 1.0, 3.0}) {
         for (const std::size_t subnetworks : {1, 2, 5}) {
           const GoldenFit fit =
-              FitGolden(Rows(200, subnetworks, combine, alpha, beta, 0, 3), combine);
+              FitGolden(GoldenRows(200, subnetworks, combine, alpha, beta, 0, 3), combine);
           CAPTURE(alpha);
           CAPTURE(beta);
           CAPTURE(subnetworks);
@@ -74,13 +74,13 @@ TEST_CASE("a synthetic truth is recovered exactly") {
 TEST_CASE("a truth on a bound is recovered, and a truth beyond it gives the bound") {
   for (const Combine combine : kAll) {
     for (const double alpha : {0.0, 1.0}) {
-      const GoldenFit fit = FitGolden(Rows(100, 3, combine, alpha, 0, 0, 5), combine);
+      const GoldenFit fit = FitGolden(GoldenRows(100, 3, combine, alpha, 0, 0, 5), combine);
       CHECK(std::abs(*fit.alpha.value - alpha) < 1e-12);
       CHECK(std::abs(*fit.beta.value) < 1e-12);
       CHECK(*fit.alpha.low >= 0);
       CHECK(*fit.alpha.high <= 1);
     }
-    const GoldenFit beyond = FitGolden(Rows(100, 3, combine, 1.6, 0.5, 0, 6), combine);
+    const GoldenFit beyond = FitGolden(GoldenRows(100, 3, combine, 1.6, 0.5, 0, 6), combine);
     CHECK(*beyond.alpha.value == 1);
     CHECK(beyond.alpha.at_bound);
     CHECK(*beyond.alpha.high == 1);
@@ -94,7 +94,7 @@ TEST_CASE("no alpha and beta of a fine grid fit better") {
     std::mt19937_64 random(seed);
     std::uniform_real_distribution<double> uniform(0, 1);
     for (const Combine combine : kAll) {
-      std::vector<GoldenRow> rows = Rows(12, 3, combine, 0.5, 0.5, 0, seed);
+      std::vector<GoldenRow> rows = GoldenRows(12, 3, combine, 0.5, 0.5, 0, seed);
       for (GoldenRow& row : rows) row.simulated_s *= 0.5 + uniform(random);
       const GoldenFit fit = FitGolden(rows, combine);
       const auto cost = [&](double alpha, double beta) {
@@ -121,7 +121,8 @@ TEST_CASE("the intervals contain the truth as often as they claim") {
     int beta_in = 0;
     const int runs = 1000;
     for (unsigned seed = 0; seed < runs; ++seed) {
-      const GoldenFit fit = FitGolden(Rows(40, 2, combine, 0.4, 0.8, 0.03, 1000 + seed), combine);
+      const GoldenFit fit =
+          FitGolden(GoldenRows(40, 2, combine, 0.4, 0.8, 0.03, 1000 + seed), combine);
       if (*fit.alpha.low <= 0.4 && 0.4 <= *fit.alpha.high) ++alpha_in;
       if (*fit.beta.low <= 0.8 && 0.8 <= *fit.beta.high) ++beta_in;
       CHECK(*fit.alpha.low < *fit.alpha.value);
@@ -152,7 +153,7 @@ TEST_CASE("with three rows the interval is the textbook's") {
 
 TEST_CASE("what the rows do not determine is absent, with the reason") {
   for (const Combine combine : kAll) {
-    std::vector<GoldenRow> rows = Rows(50, 2, combine, 0.3, 0.7, 0, 9);
+    std::vector<GoldenRow> rows = GoldenRows(50, 2, combine, 0.3, 0.7, 0, 9);
     for (GoldenRow& row : rows) row.comm = {0, 0};
     for (GoldenRow& row : rows) row.simulated_s = GoldenTime(row, combine, 0, 0.7);
     GoldenFit fit = FitGolden(rows, combine);
@@ -161,7 +162,7 @@ TEST_CASE("what the rows do not determine is absent, with the reason") {
     CHECK(fit.alpha.reason.find("communicates") != std::string::npos);
     CHECK(std::abs(*fit.beta.value - 0.7) < 1e-12);
 
-    rows = Rows(50, 2, combine, 0.3, 0.7, 0, 9);
+    rows = GoldenRows(50, 2, combine, 0.3, 0.7, 0, 9);
     for (GoldenRow& row : rows) row.p_align = 0;
     for (GoldenRow& row : rows) row.simulated_s = GoldenTime(row, combine, 0.3, 0);
     fit = FitGolden(rows, combine);
@@ -176,7 +177,7 @@ TEST_CASE("what the rows do not determine is absent, with the reason") {
     CHECK(!fit.beta.value);
     CHECK(std::abs(fit.rms_relative_error - 0.1 / 1.1) < 1e-12);
   }
-  std::vector<GoldenRow> rows = Rows(20, 1, Combine::kSum, 0.3, 0.7, 0, 9);
+  std::vector<GoldenRow> rows = GoldenRows(20, 1, Combine::kSum, 0.3, 0.7, 0, 9);
   for (GoldenRow& row : rows) row.p_align = row.comm[0] * 0.1;
   GoldenFit fit = FitGolden(rows, Combine::kSum);
   CHECK(!fit.alpha.value);
@@ -184,7 +185,7 @@ TEST_CASE("what the rows do not determine is absent, with the reason") {
   CHECK(fit.alpha.reason.find("proportional") != std::string::npos);
   fit = FitGolden({rows[0]}, Combine::kSum);
   CHECK(fit.beta.reason.find("one row") != std::string::npos);
-  fit = FitGolden(Rows(2, 1, Combine::kSum, 0.3, 0.7, 0, 4), Combine::kSum);
+  fit = FitGolden(GoldenRows(2, 1, Combine::kSum, 0.3, 0.7, 0, 4), Combine::kSum);
   CHECK(std::abs(*fit.alpha.value - 0.3) < 1e-9);
   CHECK(!fit.alpha.low);
   CHECK(fit.alpha.reason.find("too few rows") != std::string::npos);
@@ -202,7 +203,7 @@ TEST_CASE("max names the subnetwork that decides") {
 }
 
 TEST_CASE("rows that cannot be fitted are refused by number") {
-  const std::vector<GoldenRow> good = Rows(3, 2, Combine::kSum, 0.3, 0.7, 0, 9);
+  const std::vector<GoldenRow> good = GoldenRows(3, 2, Combine::kSum, 0.3, 0.7, 0, 9);
   const auto refused = [&](auto change) {
     std::vector<GoldenRow> rows = good;
     change(&rows[1]);

@@ -19,7 +19,7 @@
 namespace aurum {
 namespace {
 
-Study SmallStudy() {
+Study MergedStudy() {
   Study study;
   study.scenario = ParseJson(R"({"a": 0, "plan": {"b": "x"}})", "small.json");
   study.design = Design({ParseVary("plan.b=x,y,z"), ParseVary("a=1:40:1")});
@@ -30,7 +30,7 @@ Study SmallStudy() {
 
 // Which figures a point has changes from point to point, as it does with models and encoders: columns
 // are what merging has to bring into one order.
-std::vector<Figure> Evaluate(const JsonDocument& point) {
+std::vector<Figure> EvaluateMerged(const JsonDocument& point) {
   ObjectReader reader(point, point.root, "");
   const std::int64_t a = reader.Integer("a", 1, 1000);
   ObjectReader plan = reader.Object("plan");
@@ -59,7 +59,7 @@ void SweepInto(const std::string& path, Study study, Shard shard, std::size_t mo
       study.scenario, study.design,
       [&](const JsonDocument& point) {
         if (++calls >= most) stop = true;
-        return Evaluate(point);
+        return EvaluateMerged(point);
       },
       options, &store);
 }
@@ -68,14 +68,14 @@ std::vector<std::string> Shards(const Scratch& scratch, std::size_t count) {
   std::vector<std::string> paths;
   for (std::size_t i = 1; i <= count; ++i) {
     paths.push_back(scratch.File("of" + std::to_string(count) + "-" + std::to_string(i) + ".db"));
-    SweepInto(paths.back(), SmallStudy(), {i, count});
+    SweepInto(paths.back(), MergedStudy(), {i, count});
   }
   return paths;
 }
 
 std::string Whole(const Scratch& scratch) {
   const std::string path = scratch.File("whole.db");
-  SweepInto(path, SmallStudy(), {});
+  SweepInto(path, MergedStudy(), {});
   return FileBytes(path);
 }
 
@@ -108,11 +108,11 @@ TEST_CASE("any number of shards, merged in any order, is what one process writes
 TEST_CASE("points stored in any order give the columns of the order of the ordinals") {
   const Scratch scratch;
   const std::string whole = Whole(scratch);
-  const Study study = SmallStudy();
+  const Study study = MergedStudy();
   std::vector<PointRow> rows;
   SweepOptions options;
   options.on_point = [&](const PointRow& row) { rows.push_back(row); };
-  RunSweep(study.scenario, study.design, Evaluate, options, nullptr);
+  RunSweep(study.scenario, study.design, EvaluateMerged, options, nullptr);
   for (int turn = 0; turn < 3; ++turn) {
     if (turn > 0) std::reverse(rows.begin(), rows.end());
     if (turn == 2) std::rotate(rows.begin(), rows.begin() + 90, rows.end());
@@ -138,10 +138,10 @@ TEST_CASE("a store of a shard says so, and is final when the shard is complete")
   StoredPoint point;
   while (reader.Next(&point)) CHECK(ShardOf(point.ordinal, 120, 4) == 2);
   const std::string bytes = FileBytes(path);
-  SweepInto(path, SmallStudy(), {2, 4});
+  SweepInto(path, MergedStudy(), {2, 4});
   CHECK((FileBytes(path) == bytes));
   for (const Shard other : {Shard{3, 4}, Shard{2, 5}, Shard{}}) {
-    Study study = SmallStudy();
+    Study study = MergedStudy();
     study.shard = other;
     const Diagnostic error = ThrownBy([&] { Store::Open(path, study); });
     CHECK(error.code == 723);
@@ -157,7 +157,7 @@ TEST_CASE("overlaps are dropped, unfinished stores of one study make a whole") {
   const std::vector<std::string> quarters = Shards(scratch, 4);
   paths.push_back(quarters[0]);
   paths.push_back(scratch.File("begun.db"));
-  SweepInto(paths.back(), SmallStudy(), {}, 50);
+  SweepInto(paths.back(), MergedStudy(), {}, 50);
   StoreReader begun(paths.back());
   const std::size_t also = begun.Count() + ShardPoints({1, 4}, 120);
   REQUIRE(begun.Count() >= 50);
@@ -174,7 +174,7 @@ TEST_CASE("missing shards are named with their remedy, and nothing is written") 
   std::vector<std::string> paths = Shards(scratch, 4);
   paths.erase(paths.begin() + 2);
   const std::string half = scratch.File("half.db");
-  SweepInto(half, SmallStudy(), {4, 4}, 10);
+  SweepInto(half, MergedStudy(), {4, 4}, 10);
   paths[2] = half;
   const std::string out = scratch.File("merged.db");
   const Diagnostic error = ThrownBy([&] { MergeStores(paths, out, {}); });
@@ -206,7 +206,7 @@ TEST_CASE("a partial merge is a store that a sweep, or the missing shard, comple
   CHECK(StoreReader(out).Count() == 60);
   CHECK(!StoreReader(out).info().complete);
   std::filesystem::copy_file(out, scratch.File("swept.db"));
-  SweepInto(scratch.File("swept.db"), SmallStudy(), {});
+  SweepInto(scratch.File("swept.db"), MergedStudy(), {});
   CHECK((FileBytes(scratch.File("swept.db")) == whole));
   const MergeSummary rest = MergeStores({paths[1], paths[2]}, out, {});
   CHECK(rest.stored_before == 60);
@@ -231,16 +231,16 @@ TEST_CASE("another study, or another version's, is refused with what differs") {
     CHECK(error.message.find(other) != std::string::npos);
     CHECK(!std::filesystem::exists(out));
   };
-  Study study = SmallStudy();
+  Study study = MergedStudy();
   study.scenario = ParseJson(R"({"a": 1, "plan": {"b": "x"}})", "small.json");
   refused(study, "/a is 0 there and 1 here");
-  study = SmallStudy();
+  study = MergedStudy();
   study.design = Design({ParseVary("plan.b=x,y,z"), ParseVary("a=1:41:1")});
   refused(study, "/sweep/axes/1");
-  study = SmallStudy();
+  study = MergedStudy();
   study.tool_version = "later";
   refused(study, "computed by Aurum test");
-  study = SmallStudy();
+  study = MergedStudy();
   study.fingerprint = "changed";
   refused(study, "profile");
 }
@@ -251,7 +251,7 @@ TEST_CASE("a point with two results is refused with both of them") {
   std::vector<std::string> paths = Shards(scratch, 2);
   // Of a complete store a checksum tells that it was changed; of one that is not, nothing but this.
   const std::string whole = scratch.File("whole.db");
-  SweepInto(whole, SmallStudy(), {}, 50);
+  SweepInto(whole, MergedStudy(), {}, 50);
   const auto change = [](const std::string& path, const std::string& sql) {
     Database database(path, Database::Mode::kCreate);
     database.Execute(sql);
@@ -276,7 +276,7 @@ TEST_CASE("a point with two results is refused with both of them") {
   CHECK(own.message.find(out) != std::string::npos);
 
   const std::string begun = scratch.File("begun.db");
-  SweepInto(begun, SmallStudy(), {}, 50);
+  SweepInto(begun, MergedStudy(), {}, 50);
   change(begun, "UPDATE points SET id = zeroblob(16) WHERE ordinal = 0");
   const Diagnostic id = ThrownBy([&] { MergeStores({begun}, scratch.File("n.db"), {}); });
   CHECK(id.code == 849);

@@ -8,13 +8,13 @@
 namespace aurum {
 namespace {
 
-PhasesResult Run(const std::string& name, const std::vector<std::string>& changes = {}) {
+PhasesResult PhasesOf(const std::string& name, const std::vector<std::string>& changes = {}) {
   InputCache cache(".");
   return RunPhases(Shipped(name, changes), &cache, Level::kAnalytic);
 }
 
 TEST_CASE("phases sum to the whole, each as its own scenario") {
-  const PhasesResult curriculum = Run("articles/b15-curriculum");
+  const PhasesResult curriculum = PhasesOf("articles/b15-curriculum");
   REQUIRE(curriculum.phases.size() == 3);
   double total = 0;
   for (const PhaseResult& phase : curriculum.phases) total += phase.steps * phase.step_s;
@@ -29,13 +29,13 @@ TEST_CASE("phases sum to the whole, each as its own scenario") {
 
 TEST_CASE("a plan that lays nothing elsewhere moves nothing, another moves what it must") {
   // FSDP shards over cp · dp: other degrees of context parallelism leave every shard where it is.
-  const PhasesResult ring = Run("articles/a2-sharding-by-batch-mix");
+  const PhasesResult ring = PhasesOf("articles/a2-sharding-by-batch-mix");
   CHECK(ring.switches == 0);
   CHECK(ring.phases[1].entries == 1000);
   const std::vector<std::string> tensor = {"stack=megatron-core", "plan.sharding=zero1",
                                            R"(/plan/backbone={"tp": 4})",
                                            R"(/phases/1/set/plan.backbone={"tp": 1})"};
-  const PhasesResult moved = Run("articles/a2-sharding-by-batch-mix", tensor);
+  const PhasesResult moved = PhasesOf("articles/a2-sharding-by-batch-mix", tensor);
   CHECK(moved.switches == 1999);
   // From a quarter of the backbone to all of it: three quarters of the weights come to every GPU.
   const Evaluation e = EvaluateDocument(Shipped("articles/a2-sharding-by-batch-mix"));
@@ -65,14 +65,14 @@ TEST_CASE("passes that only label take a forward's time and keep nothing") {
   CHECK(label.StepSeconds() < learn.StepSeconds() / 2.5);
   CHECK(label.memory.Heaviest().peak_bytes < learn.memory.Heaviest().peak_bytes / 2);
   CHECK(label.Time().optimizer_s == 0);
-  const PhasesResult round = Run("articles/b14-pseudo-labels");
-  const PhasesResult more = Run("articles/b14-pseudo-labels", {"/phases/0/steps=1000"});
+  const PhasesResult round = PhasesOf("articles/b14-pseudo-labels");
+  const PhasesResult more = PhasesOf("articles/b14-pseudo-labels", {"/phases/0/steps=1000"});
   CHECK(more.total_s - round.total_s == doctest::Approx(500 * round.phases[0].step_s));
 }
 
 TEST_CASE("phases that cannot be are refused with their name") {
   const auto thrown = [](const std::vector<std::string>& changes) {
-    return ThrownBy([&] { Run("articles/b15-curriculum", changes); });
+    return ThrownBy([&] { PhasesOf("articles/b15-curriculum", changes); });
   };
   CHECK(thrown({R"(/phases/0/set={"model": "llava-1.6-7b"})"}).code == 771);
   CHECK(thrown({R"(/phases/0={"name": "x"})"}).code == 102);
@@ -83,16 +83,16 @@ TEST_CASE("phases that cannot be are refused with their name") {
 
 TEST_CASE(
     "a budget bounds the worst phase and the time of all, and no phases are a plain scenario") {
-  const PhasesResult within =
-      Run("articles/b15-curriculum", {R"(budget={"hours": 11, "device_gib": 79, "step_s": 6})"});
+  const PhasesResult within = PhasesOf("articles/b15-curriculum",
+                                       {R"(budget={"hours": 11, "device_gib": 79, "step_s": 6})"});
   REQUIRE(within.budget.size() == 3);
   CHECK_FALSE(Exceeded(within.budget));
   for (const BudgetLine& line : within.budget) {
     if (line.item == "hours") CHECK(line.used == doctest::Approx(within.total_s / 3600));
     if (line.item == "step_s") CHECK(line.used == within.phases[2].step_s);
   }
-  CHECK(Exceeded(Run("articles/b15-curriculum", {R"(budget={"hours": 10})"}).budget));
-  CHECK(Exceeded(Run("articles/b15-curriculum", {R"(budget={"step_s": 5})"}).budget));
+  CHECK(Exceeded(PhasesOf("articles/b15-curriculum", {R"(budget={"hours": 10})"}).budget));
+  CHECK(Exceeded(PhasesOf("articles/b15-curriculum", {R"(budget={"step_s": 5})"}).budget));
   CHECK_FALSE(HasPhases(Shipped("articles/b15-curriculum", {"phases=[]"})));
 }
 

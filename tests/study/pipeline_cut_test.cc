@@ -11,10 +11,6 @@
 namespace aurum {
 namespace {
 
-InputCache& Cache() {
-  static InputCache cache(".");
-  return cache;
-}
 // Eight layers of a tower, which may move, before eight of a backbone.
 JsonDocument Tower(const std::vector<std::string>& changes = {}) {
   return Document(
@@ -73,7 +69,7 @@ TEST_CASE("argmax over a list that begins at the second stage is one too small")
 }
 
 TEST_CASE("the row of layers has their times and what crosses behind them") {
-  const Scenario s = ReadScenario(Tower(), &Cache());
+  const Scenario s = ReadScenario(Tower(), &SharedCache());
   const std::vector<MovableLayer> row = MovableLayers(s);
   REQUIRE(row.size() == 16);
   CHECK(row[0].module == 0);
@@ -88,13 +84,13 @@ TEST_CASE("the row of layers has their times and what crosses behind them") {
   CHECK(row[10].boundary_bytes == doctest::Approx(2 * s.sample.backbone_tokens * 4096));
   // Frozen, the tower has no backward.
   const std::vector<MovableLayer> frozen =
-      MovableLayers(ReadScenario(Tower({R"(plan.frozen=["vision"])"}), &Cache()));
+      MovableLayers(ReadScenario(Tower({R"(plan.frozen=["vision"])"}), &SharedCache()));
   CHECK(frozen[3].whole_s == frozen[3].forward_s);
   CHECK(row[3].whole_s > 2 * row[3].forward_s);
 }
 
 TEST_CASE("counts over the row become layers of each module") {
-  const Scenario s = ReadScenario(Tower(), &Cache());
+  const Scenario s = ReadScenario(Tower(), &SharedCache());
   CHECK(CutAssignments(s, {10, 6}) ==
         std::vector<std::string>{"plan.vision.layers_per_stage=[8,0]",
                                  "plan.backbone.layers_per_stage=[2,6]"});
@@ -102,10 +98,10 @@ TEST_CASE("counts over the row become layers of each module") {
 
 TEST_CASE("the search is no slower than any of the rules, and no single move improves on it") {
   const JsonDocument document = Tower();
-  const Scenario s = ReadScenario(document, &Cache());
+  const Scenario s = ReadScenario(document, &SharedCache());
   CutOptions options;
   options.jobs = 2;
-  const Decision decision = DecideCut(document, &Cache(), options);
+  const Decision decision = DecideCut(document, &SharedCache(), options);
   const Alternative& best = decision.alternatives.front();
   REQUIRE_FALSE(best.refused);
   for (const Alternative& a : decision.alternatives) {
@@ -135,7 +131,7 @@ TEST_CASE("the search is no slower than any of the rules, and no single move imp
 TEST_CASE("a cut names the layers that are an encoder's, the plan's own too") {
   CutOptions options;
   options.most = 5;
-  const Decision found = DecideCut(Tower(), &Cache(), options);
+  const Decision found = DecideCut(Tower(), &SharedCache(), options);
   const auto named = [](const Decision& decision, const std::string& part) {
     for (const Alternative& a : decision.alternatives) {
       if (a.name.find(part) != std::string::npos) return a;
@@ -153,22 +149,22 @@ TEST_CASE("a cut names the layers that are an encoder's, the plan's own too") {
   // Told, and as good as any: it comes first, for there is nothing to change.
   const Decision told = DecideCut(
       Tower({"plan.vision.layers_per_stage=[8,0]", "plan.backbone.layers_per_stage=[2,6]"}),
-      &Cache(), options);
+      &SharedCache(), options);
   CHECK(named(told, "the plan's own cut").name == "the plan's own cut: 8 vision + 2 · 6");
   const Alternative& best = told.alternatives.front();
   CHECK((best.as_told == (told.reason.find("the plan is the best of them") != std::string::npos)));
   const Decision split = DecideCut(
       Tower({"plan.vision.layers_per_stage=[5,3]", "plan.backbone.layers_per_stage=[0,8]"}),
-      &Cache(), options);
+      &SharedCache(), options);
   CHECK(named(split, "the plan's own cut").name == "the plan's own cut: 5 vision · 3 vision + 8");
 }
 
 TEST_CASE("what cannot be cut is said so") {
   const JsonDocument one = Document(kLayers8, "8xa100-hgx");
-  CHECK(ThrownBy([&] { DecideCut(one, &Cache(), {}); }).code == 769);
+  CHECK(ThrownBy([&] { DecideCut(one, &SharedCache(), {}); }).code == 769);
   CutOptions options;
   options.score.kv_reuse = {1, 2, 3};
-  CHECK(ThrownBy([&] { DecideCut(Tower(), &Cache(), options); }).code == 769);
+  CHECK(ThrownBy([&] { DecideCut(Tower(), &SharedCache(), options); }).code == 769);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "models/reader.h"
 #include "sim/study/published/sources.h"
 #include "sim/study/published/to_scenario.h"
+#include "tests/study/translations.h"
 #include "tests/support/shared.h"
 #include "topologies/cluster.h"
 
@@ -22,14 +23,6 @@ const PublishedSources& Sources() {
 }
 
 Translation Translate(const RecordFacts& facts) { return ToScenario(facts, Sources(), "."); }
-
-JsonDocument AsDocument(const Json& json) { return ParseJson(json.Dump(2), "made of a record"); }
-
-bool Assumes(const Translation& t, const std::string& part) {
-  for (const std::string& note : t.assumed)
-    if (note.find(part) != std::string::npos) return true;
-  return false;
-}
 
 RecordFacts Noted(const std::string& notes, const std::string& task = "pretrain") {
   RecordFacts facts;

@@ -5,28 +5,16 @@
 #include "models/reader.h"
 #include "sim/study/published/sources.h"
 #include "sim/study/published/to_scenario.h"
+#include "tests/study/translations.h"
 #include "tests/support/shared.h"
 #include "topologies/cluster.h"
 
 namespace aurum {
 namespace {
 
-std::vector<Record> Fixture(const std::string& name) {
-  const JsonDocument arguments = ReadJsonFile("tests/study/fixtures/published_megatron_args.json");
-  return ReadRecords(ReadJsonFile("tests/study/fixtures/published_" + name + ".json"), &arguments);
-}
-
-JsonDocument AsDocument(const Json& json) { return ParseJson(json.Dump(2), "made of a record"); }
-
-bool Assumes(const Translation& t, const std::string& part) {
-  for (const std::string& note : t.assumed)
-    if (note.find(part) != std::string::npos) return true;
-  return false;
-}
-
 TEST_CASE("a row that tells everything becomes a scenario") {
   const PublishedSources sources = OpenPublishedSources(".");
-  const Translation t = ToScenario(Fixture("training")[0].facts, sources, ".");
+  const Translation t = ToScenario(PublishedFixture("training")[0].facts, sources, ".");
   REQUIRE(t.skip == "");
   CHECK(t.scenario.Find("stack")->AsString() == "llm-foundry");
   const Json& plan = *t.scenario.Find("plan");
@@ -49,7 +37,7 @@ TEST_CASE("a row that tells everything becomes a scenario") {
 
 TEST_CASE("what a record does not tell is assumed by name, and bounded") {
   const PublishedSources sources = OpenPublishedSources(".");
-  const Translation t = ToScenario(Fixture("training")[4].facts, sources, ".");
+  const Translation t = ToScenario(PublishedFixture("training")[4].facts, sources, ".");
   REQUIRE(t.skip == "");
   CHECK(Assumes(t, "recompute not told: none"));
   CHECK(Assumes(t, "sequence parallel not told: true"));
@@ -61,7 +49,7 @@ TEST_CASE("what a record does not tell is assumed by name, and bounded") {
 
 TEST_CASE("network, interleaving, offload and parts of recomputation") {
   const PublishedSources sources = OpenPublishedSources(".");
-  const Translation t = ToScenario(Fixture("training")[2].facts, sources, ".");
+  const Translation t = ToScenario(PublishedFixture("training")[2].facts, sources, ".");
   REQUIRE(t.skip == "");
   const Json& plan = *t.scenario.Find("plan");
   CHECK(plan.Find("backbone")->Find("vpp")->AsInteger() == 2);
@@ -76,7 +64,7 @@ TEST_CASE("network, interleaving, offload and parts of recomputation") {
 
 TEST_CASE("adapters and who reports what") {
   const PublishedSources sources = OpenPublishedSources(".");
-  const Translation t = ToScenario(Fixture("training")[5].facts, sources, ".");
+  const Translation t = ToScenario(PublishedFixture("training")[5].facts, sources, ".");
   REQUIRE(t.skip == "");
   const Json* adapter = t.scenario.Find("plan")->Find("adapter");
   REQUIRE(adapter != nullptr);
@@ -129,7 +117,7 @@ TEST_CASE("two towers, and blocks over a joint sequence") {
 
 TEST_CASE("CI rows are read at the last rank") {
   const PublishedSources sources = OpenPublishedSources(".");
-  const Translation t = ToScenario(Fixture("memory")[0].facts, sources, ".");
+  const Translation t = ToScenario(PublishedFixture("memory")[0].facts, sources, ".");
   REQUIRE(t.skip == "");
   CHECK(t.rank == MemoryRank::kLast);
   CHECK(t.level == MemoryLevel::kAllocated);
@@ -139,13 +127,14 @@ TEST_CASE("CI rows are read at the last rank") {
 
 TEST_CASE("what cannot be simulated has its reason") {
   const PublishedSources sources = OpenPublishedSources(".");
-  RecordFacts facts = Fixture("training")[0].facts;
+  RecordFacts facts = PublishedFixture("training")[0].facts;
   const auto reason = [&](auto change) {
     RecordFacts changed = facts;
     change(&changed);
     return ToScenario(changed, sources, ".").skip;
   };
-  CHECK(ToScenario(Fixture("training")[3].facts, sources, ".").skip.starts_with("flagged"));
+  CHECK(
+      ToScenario(PublishedFixture("training")[3].facts, sources, ".").skip.starts_with("flagged"));
   CHECK(reason([](RecordFacts* f) { f->model.layers.reset(); }).find("not a known model") !=
         std::string::npos);
   CHECK(reason([](RecordFacts* f) { f->model.vocabulary.reset(); }) ==

@@ -3,15 +3,11 @@
 #include <string>
 
 #include "sim/study/published/validation.h"
+#include "tests/study/translations.h"
 #include "tests/support/shared.h"
 
 namespace aurum {
 namespace {
-
-std::vector<Record> Fixture(const std::string& name) {
-  const JsonDocument arguments = ReadJsonFile("tests/study/fixtures/published_megatron_args.json");
-  return ReadRecords(ReadJsonFile("tests/study/fixtures/published_" + name + ".json"), &arguments);
-}
 
 // Everything that a prediction says, as text.
 std::string Bytes(const PredictedRecord& p) {
@@ -75,7 +71,7 @@ TEST_CASE("nothing that was measured reaches a prediction") {
 
 TEST_CASE("predictions do not depend on the number of threads") {
   const PublishedSources sources = OpenPublishedSources(".");
-  const std::vector<Record> records = Fixture("training");
+  const std::vector<Record> records = PublishedFixture("training");
   PublishedOptions one, four;
   one.jobs = 1;
   four.jobs = 4;
@@ -86,7 +82,7 @@ TEST_CASE("predictions do not depend on the number of threads") {
 
 TEST_CASE("the walk over a file of records") {
   const PublishedSources sources = OpenPublishedSources(".");
-  const std::vector<Record> records = Fixture("training");
+  const std::vector<Record> records = PublishedFixture("training");
   const std::vector<PredictedRecord> predictions = PredictAll(records, sources, ".", {});
   for (const PredictedRecord& p : predictions) CHECK(p.failed == "");
   const PublishedReport report = Compare(records, predictions);
@@ -121,7 +117,7 @@ TEST_CASE("the walk over a file of records") {
 
 TEST_CASE("a run that ran out of memory, and plans measured against each other") {
   const PublishedSources sources = OpenPublishedSources(".");
-  const std::vector<Record> records = Fixture("cases");
+  const std::vector<Record> records = PublishedFixture("cases");
   const PublishedReport report = Compare(records, PredictAll(records, sources, ".", {}));
   REQUIRE(report.ranked.size() == 1);
   CHECK(report.ranked[0].ids.front() == "torchtitan-asynctp-own/async");  // more tokens/s

@@ -28,7 +28,7 @@ Study SmallStudy() {
   return study;
 }
 
-PointRow Row(const Study& study, std::size_t ordinal) {
+PointRow StoredRow(const Study& study, std::size_t ordinal) {
   PointRow row;
   row.ordinal = ordinal;
   row.id = PointId(study.scenario, study.design, ordinal);
@@ -38,7 +38,7 @@ PointRow Row(const Study& study, std::size_t ordinal) {
 }
 
 void Fill(Store* store, const Study& study, const std::vector<std::size_t>& ordinals) {
-  for (const std::size_t ordinal : ordinals) store->Insert(Row(study, ordinal));
+  for (const std::size_t ordinal : ordinals) store->Insert(StoredRow(study, ordinal));
 }
 
 TEST_CASE("what is stored is read back exactly, in the order of the ordinals") {
@@ -49,18 +49,18 @@ TEST_CASE("what is stored is read back exactly, in the order of the ordinals") {
   CHECK(store.points() == 6);
   CHECK(store.Count() == 0);
   Fill(&store, study, {5, 0, 2});
-  PointRow failed = Row(study, 3);
+  PointRow failed = StoredRow(study, 3);
   failed.status = PointStatus::kFailed;
   failed.diagnostic = "error[E0312]: tp does not divide";
   failed.figures.clear();
   store.Insert(failed);
-  PointRow odd = Row(study, 1);
+  PointRow odd = StoredRow(study, 1);
   odd.figures = {{"step_time_s", std::nan("")}, {"slope", std::numeric_limits<double>::infinity()}};
   store.Insert(odd);
-  PointRow again = Row(study, 5);
+  PointRow again = StoredRow(study, 5);
   again.figures = {{"step_time_s", -1.0}};
   store.Insert(again);  // is there already
-  PointRow infeasible = Row(study, 4);
+  PointRow infeasible = StoredRow(study, 4);
   infeasible.status = PointStatus::kInfeasible;
   infeasible.figures.clear();
   store.Insert(infeasible);
@@ -120,7 +120,7 @@ TEST_CASE("the final bytes do not depend on the order of insertion, commits or r
       Store store = Store::Open(path, study);
       for (const std::size_t ordinal : part) {
         // A figure that only some points have: its column must not depend on who came first.
-        PointRow row = Row(study, ordinal);
+        PointRow row = StoredRow(study, ordinal);
         if (ordinal >= 2) row.figures.push_back({"late_" + std::to_string(ordinal / 2), 1.0});
         store.Insert(row);
         store.Commit();
@@ -172,7 +172,7 @@ TEST_CASE("names that SQLite would confuse get columns of their own") {
                                    ParseVary("Seed=[1],{\"x\":2}")};
   Store store = Store::Open(scratch.File("run.db"), study);
   for (std::size_t i = 0; i < 4; ++i) {
-    PointRow row = Row(study, i);
+    PointRow row = StoredRow(study, i);
     row.figures = {{"seed", 1.5}, {"ID", 2.5}};
     store.Insert(row);
   }
@@ -298,7 +298,7 @@ TEST_CASE("damage inside of a store is found before anything is added") {
   study.design = std::vector<Axis>{ParseVary("n=1:2000:1")};
   {
     Store store = Store::Open(path, study);
-    for (std::size_t i = 0; i < 1000; ++i) store.Insert(Row(study, i));
+    for (std::size_t i = 0; i < 1000; ++i) store.Insert(StoredRow(study, i));
     store.Close();
   }
   const std::string bytes = FileBytes(path);
@@ -353,7 +353,7 @@ TEST_CASE("a full disk is an error that keeps what was committed") {
     REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
     try {
       for (std::size_t i = 0; i < 5000; ++i) {
-        store.Insert(Row(study, i));
+        store.Insert(StoredRow(study, i));
         if (i % 100 == 99) {
           store.Commit();
           committed = store.committed();

@@ -34,7 +34,7 @@ Study GridStudy() {
 }
 
 // Some points fail, some are infeasible, and some have a figure more.
-std::vector<Figure> Evaluate(const JsonDocument& point) {
+std::vector<Figure> EvaluateGrid(const JsonDocument& point) {
   ObjectReader reader(point, point.root, "");
   const std::int64_t a = reader.Integer("a", 1, 1000);
   ObjectReader plan = reader.Object("plan");
@@ -48,8 +48,8 @@ std::vector<Figure> Evaluate(const JsonDocument& point) {
   return figures;
 }
 
-SweepSummary Run(const std::string& path, const Study& study, const PointEvaluator& evaluate,
-                 SweepOptions options) {
+SweepSummary RunGrid(const std::string& path, const Study& study, const PointEvaluator& evaluate,
+                     SweepOptions options) {
   Store store = Store::Open(path, study);
   return RunSweep(study.scenario, study.design, evaluate, options, &store);
 }
@@ -65,7 +65,7 @@ PointEvaluator Uneven(std::atomic<int>* calls) {
   return [calls](const JsonDocument& point) {
     const int call = calls->fetch_add(1);
     if (call % 50 == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));
-    return Evaluate(point);
+    return EvaluateGrid(point);
   };
 }
 
@@ -76,7 +76,7 @@ TEST_CASE("any number of jobs gives the same bytes, and failures stop nothing") 
   for (const int jobs : {1, 2, 4}) {
     std::atomic<int> calls = 0;
     const std::string path = scratch.File(std::to_string(jobs) + ".db");
-    const SweepSummary summary = Run(path, study, Uneven(&calls), Jobs(jobs));
+    const SweepSummary summary = RunGrid(path, study, Uneven(&calls), Jobs(jobs));
     CHECK(calls == 1200);
     CHECK(summary.total == 1200);
     CHECK(summary.evaluated == 1200);
@@ -111,7 +111,7 @@ TEST_CASE("any number of jobs gives the same bytes, and failures stop nothing") 
 TEST_CASE("interrupted and resumed, again and again, gives the bytes of an uninterrupted run") {
   const Scratch scratch;
   const Study study = GridStudy();
-  CHECK(Run(scratch.File("whole.db"), study, Evaluate, Jobs(2)).evaluated == 1200);
+  CHECK(RunGrid(scratch.File("whole.db"), study, EvaluateGrid, Jobs(2)).evaluated == 1200);
   const std::string path = scratch.File("parts.db");
   std::size_t done = 0;
   int rounds = 0;
@@ -122,9 +122,9 @@ TEST_CASE("interrupted and resumed, again and again, gives the bytes of an unint
     options.stop = &stop;
     const auto evaluate = [&](const JsonDocument& point) {
       if (calls.fetch_add(1) == 170) stop = true;
-      return Evaluate(point);
+      return EvaluateGrid(point);
     };
-    const SweepSummary summary = Run(path, study, evaluate, options);
+    const SweepSummary summary = RunGrid(path, study, evaluate, options);
     CHECK(summary.stored_before == done);
     // What was evaluated was stored: no call was in vain.
     CHECK(summary.evaluated == static_cast<std::size_t>(calls));
@@ -138,7 +138,7 @@ TEST_CASE("interrupted and resumed, again and again, gives the bytes of an unint
   CHECK(rounds >= 6);
   CHECK((FileBytes(path) == FileBytes(scratch.File("whole.db"))));
   // Once more: nothing is left to do, and nothing is done.
-  const SweepSummary again = Run(
+  const SweepSummary again = RunGrid(
       path, study, [](const JsonDocument&) -> std::vector<Figure> { throw 1; }, Jobs(2));
   CHECK(again.evaluated == 0);
   CHECK(again.failed == 24);
@@ -171,7 +171,7 @@ TEST_CASE("one slow point neither holds back the others nor reorders anything") 
   };
   Store store = Store::Open(scratch.File("two.db"), study);
   CHECK(RunSweep(study.scenario, study.design, evaluate, options, &store).ok == 300);
-  Run(scratch.File("one.db"), study, figures, Jobs(1));
+  RunGrid(scratch.File("one.db"), study, figures, Jobs(1));
   CHECK((FileBytes(scratch.File("one.db")) == FileBytes(scratch.File("two.db"))));
 }
 
@@ -181,7 +181,8 @@ TEST_CASE("without a store every point is handed over in order") {
     SweepOptions options = Jobs(jobs);
     std::vector<PointRow> rows;
     options.on_point = [&](const PointRow& row) { rows.push_back(row); };
-    const SweepSummary summary = RunSweep(study.scenario, study.design, Evaluate, options, nullptr);
+    const SweepSummary summary =
+        RunSweep(study.scenario, study.design, EvaluateGrid, options, nullptr);
     REQUIRE(rows.size() == 1200);
     std::set<std::string> ids;
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -213,9 +214,9 @@ TEST_CASE("a point that meets a bug has failed, and stops nothing") {
   const Study study = GridStudy();
   const auto evaluate = [&](const JsonDocument& point) {
     if (point.root.Find("a")->AsInteger() == 5) throw std::logic_error("a negative time");
-    return Evaluate(point);
+    return EvaluateGrid(point);
   };
-  const SweepSummary summary = Run(scratch.File("run.db"), study, evaluate, Jobs(3));
+  const SweepSummary summary = RunGrid(scratch.File("run.db"), study, evaluate, Jobs(3));
   CHECK(summary.evaluated == 1200);
   CHECK(summary.failed == 24 + 30);
   CHECK(summary.exit_code() == ExitCode::kPartial);
@@ -234,9 +235,9 @@ TEST_CASE("a machine out of memory ends the sweep, and what was done stays") {
   std::atomic<int> calls = 0;
   const auto evaluate = [&](const JsonDocument& point) {
     if (calls.fetch_add(1) == 500) throw std::bad_alloc();
-    return Evaluate(point);
+    return EvaluateGrid(point);
   };
-  CHECK_THROWS_AS(Run(scratch.File("run.db"), study, evaluate, Jobs(3)), std::bad_alloc);
+  CHECK_THROWS_AS(RunGrid(scratch.File("run.db"), study, evaluate, Jobs(3)), std::bad_alloc);
   CHECK(Store::Open(scratch.File("run.db"), study).Count() == static_cast<std::size_t>(calls) - 1);
 }
 
@@ -244,7 +245,7 @@ TEST_CASE("a path that cannot be set is one error, and no point is evaluated") {
   Study study = GridStudy();
   study.design = std::vector<Axis>{ParseVary("a.b.c=1,2")};
   const Diagnostic d =
-      ThrownBy([&] { RunSweep(study.scenario, study.design, Evaluate, Jobs(2), nullptr); });
+      ThrownBy([&] { RunSweep(study.scenario, study.design, EvaluateGrid, Jobs(2), nullptr); });
   CHECK(d.code == 106);
 }
 
@@ -259,7 +260,7 @@ TEST_CASE("progress is reported in moderation and ends at the total") {
     CHECK(progress.elapsed_s >= last.elapsed_s);
     last = progress;
   };
-  RunSweep(study.scenario, study.design, Evaluate, options, nullptr);
+  RunSweep(study.scenario, study.design, EvaluateGrid, options, nullptr);
   CHECK(last.done == 1200);
   CHECK(last.failed == 24);
   CHECK(last.infeasible == 60);
@@ -272,7 +273,7 @@ TEST_CASE("progress is reported in moderation and ends at the total") {
 TEST_CASE("killed at any moment, a sweep loses no committed point and completes later") {
   const Scratch scratch;
   const Study study = GridStudy();
-  Run(scratch.File("whole.db"), study, Evaluate, Jobs(1));
+  RunGrid(scratch.File("whole.db"), study, EvaluateGrid, Jobs(1));
   const std::string whole = FileBytes(scratch.File("whole.db"));
   const std::string path = scratch.File("run.db");
   std::mt19937 random(20);
@@ -307,7 +308,7 @@ TEST_CASE("killed at any moment, a sweep loses no committed point and completes 
           cursor.MoveTo(row.ordinal);
           row.id = cursor.id();
           try {
-            row.figures = Evaluate(cursor.document());
+            row.figures = EvaluateGrid(cursor.document());
           } catch (const InputError& error) {
             row.status = error.exit_code() == ExitCode::kInfeasible ? PointStatus::kInfeasible
                                                                     : PointStatus::kFailed;
@@ -319,7 +320,7 @@ TEST_CASE("killed at any moment, a sweep loses no committed point and completes 
           say(store.committed());
         }
         const SweepSummary summary =
-            RunSweep(study.scenario, study.design, Evaluate, Jobs(2), &store);
+            RunSweep(study.scenario, study.design, EvaluateGrid, Jobs(2), &store);
         say(summary.total);
       } catch (...) {
         ::_exit(3);
@@ -348,14 +349,14 @@ TEST_CASE("killed at any moment, a sweep loses no committed point and completes 
       // Complete, or all but: the bytes are those of a run that nothing disturbed. Then begin
       // again.
       ++completed;
-      Run(path, study, Evaluate, Jobs(2));
+      RunGrid(path, study, EvaluateGrid, Jobs(2));
       CHECK((FileBytes(path) == whole));
       for (const char* rest : {"", "-wal", "-shm", "-journal", "-final"})
         std::filesystem::remove(path + rest);
       stored = 0;
     }
   }
-  const SweepSummary summary = Run(path, study, Evaluate, Jobs(2));
+  const SweepSummary summary = RunGrid(path, study, EvaluateGrid, Jobs(2));
   CHECK(summary.stored_before == stored);
   CHECK(summary.stored_before + summary.evaluated == 1200);
   CHECK((FileBytes(path) == whole));

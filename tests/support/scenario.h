@@ -19,14 +19,21 @@ inline JsonDocument Changed(JsonDocument document, const std::vector<std::string
 inline JsonDocument Shipped(const std::string& name, const std::vector<std::string>& changes = {}) {
   return Changed(ReadJsonFile("scenarios/" + name + ".json"), changes);
 }
+// One for all tests of a program: what is read once is the same for all.
+inline InputCache& SharedCache() {
+  static InputCache cache(".");
+  return cache;
+}
 inline Evaluation EvaluateDocument(const JsonDocument& document, Level level = Level::kAnalytic,
                                    Fold fold = Fold::kOn) {
-  static InputCache cache(".");
-  return Evaluate(ReadScenario(document, &cache), level, fold);
+  return Evaluate(ReadScenario(document, &SharedCache()), level, fold);
 }
 
 // Samples that differ are simulated at the analytic level alone (E0387).
 inline bool HasTraffic(const Evaluation& e) { return e.scenario.steps == nullptr; }
+
+// The largest scenario has 16,384 GPUs' flows: its event simulation is a benchmark, not a test.
+inline bool Small(const Evaluation& e) { return e.scenario.cluster->GpuCount() <= 64; }
 
 inline std::vector<std::string> ShippedScenarios() {
   std::vector<std::string> names;

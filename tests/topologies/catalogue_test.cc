@@ -10,10 +10,6 @@
 namespace aurum {
 namespace {
 
-bool Contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 TEST_CASE("every name of the catalogue opens and is what its name says") {
   const std::vector<std::string> names = ClusterCatalogue(".");
   for (const auto* name :

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 
 #include "topologies/cluster.h"
+#include "topologies/machine.h"
 
 namespace aurum {
 
@@ -15,6 +17,19 @@ inline JsonDocument Changed(const std::string& name, const std::string& assignme
   JsonDocument document = OpenCluster(name, ".");
   ApplyOverride(&document, assignment);
   return document;
+}
+
+inline Cluster ReadImported(const ImportedCluster& imported) {
+  return ReadCluster(ParseJson(imported.document.Dump(2), "imported.json"));
+}
+
+inline int CountKind(const Cluster& cluster, VertexKind kind) {
+  return static_cast<int>(std::count_if(cluster.vertices().begin(), cluster.vertices().end(),
+                                        [&](const Vertex& v) { return v.kind == kind; }));
+}
+
+inline bool Contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
 }
 
 }  // namespace aurum

@@ -1,4 +1,5 @@
 #include "topologies/nccl_topo.h"
+#include "tests/topologies/fixtures.h"
 
 #include <doctest/doctest.h>
 
@@ -14,25 +15,21 @@
 namespace aurum {
 namespace {
 
-ImportedCluster ImportFile(const std::string& path, const TopologyImportOptions& options = {}) {
+ImportedCluster ImportNcclFile(const std::string& path, const TopologyImportOptions& options = {}) {
   TopologyImportOptions named = options;
   named.name = "a-test";
   return ImportNcclTopology(TextSource(path, ReadTextFile(path)), named);
 }
 
-ImportedCluster Import(const std::string& fixture, const TopologyImportOptions& options = {}) {
-  return ImportFile("tests/topologies/fixtures/nccl/" + fixture, options);
+ImportedCluster ImportNccl(const std::string& fixture, const TopologyImportOptions& options = {}) {
+  return ImportNcclFile("tests/topologies/fixtures/nccl/" + fixture, options);
 }
 
-ImportedCluster ImportText(const std::string& text, const TopologyImportOptions& options = {}) {
+ImportedCluster ImportNcclText(const std::string& text, const TopologyImportOptions& options = {}) {
   return ImportNcclTopology(TextSource("text.xml", text), options);
 }
 
-Cluster Read(const ImportedCluster& imported) {
-  return ReadCluster(ParseJson(imported.document.Dump(2), "imported.json"));
-}
-
-std::vector<int> Codes(const ImportedCluster& imported) {
+std::vector<int> CheckedCodes(const ImportedCluster& imported) {
   std::vector<int> codes;
   for (const Diagnostic& warning : imported.warnings) {
     CHECK(warning.warning);
@@ -44,12 +41,8 @@ std::vector<int> Codes(const ImportedCluster& imported) {
   return codes;
 }
 
-int CountKind(const Cluster& cluster, VertexKind kind) {
-  return static_cast<int>(std::count_if(cluster.vertices().begin(), cluster.vertices().end(),
-                                        [&](const Vertex& v) { return v.kind == kind; }));
-}
-
-std::string Changed(const std::string& fixture, const std::string& from, const std::string& to) {
+std::string ChangedText(const std::string& fixture, const std::string& from,
+                        const std::string& to) {
   std::string text = ReadTextFile("tests/topologies/fixtures/nccl/" + fixture);
   const std::size_t at = text.find(from);
   REQUIRE(at != std::string::npos);
@@ -58,9 +51,9 @@ std::string Changed(const std::string& fixture, const std::string& from, const s
 
 TEST_CASE(
     "a switched node: NVLinks summed onto the plane, ports summed into a NIC, GPUs by 'dev'") {
-  const ImportedCluster imported = Import("switched.xml");
-  CHECK(Codes(imported) == std::vector<int>{1550});  // an NVMe drive
-  const Cluster cluster = Read(imported);
+  const ImportedCluster imported = ImportNccl("switched.xml");
+  CHECK(CheckedCodes(imported) == std::vector<int>{1550});  // an NVMe drive
+  const Cluster cluster = ReadImported(imported);
   CHECK(cluster.gpu.name == "H100-SXM5-80GB");
   CHECK(cluster.gpu.profile == "h100");
   CHECK(cluster.GpuCount() == 2);
@@ -98,11 +91,11 @@ TEST_CASE(
     "warning") {
   TopologyImportOptions options;
   options.pcie_generation = 4;
-  const ImportedCluster told = Import("power.xml", options);
-  CHECK(Codes(told) == std::vector<int>{1541});
-  const ImportedCluster imported = Import("power.xml");
-  CHECK(Codes(imported) == std::vector<int>{1540, 1541});
-  const Cluster cluster = Read(imported);
+  const ImportedCluster told = ImportNccl("power.xml", options);
+  CHECK(CheckedCodes(told) == std::vector<int>{1541});
+  const ImportedCluster imported = ImportNccl("power.xml");
+  CHECK(CheckedCodes(imported) == std::vector<int>{1540, 1541});
+  const Cluster cluster = ReadImported(imported);
   CHECK(cluster.gpu.name == "V100-SXM2-16GB");
   CHECK(cluster.RouteBandwidth(0, 1) == 3 * 25e9);
   CHECK(cluster.Route(0, 1).size() == 1);
@@ -121,11 +114,11 @@ TEST_CASE(
   CHECK(nic);
   options.nic_gbit_per_s = 200;
   options.profile = "a100";
-  CHECK(Codes(Import("power.xml", options)).empty());
+  CHECK(CheckedCodes(ImportNccl("power.xml", options)).empty());
 }
 
 TEST_CASE("xGMI: direct, or over one GPU between") {
-  const Cluster cluster = Read(Import("xgmi.xml"));
+  const Cluster cluster = ReadImported(ImportNccl("xgmi.xml"));
   CHECK(cluster.gpu.profile == "mi100");
   CHECK(cluster.RouteBandwidth(0, 1) == 46e9);
   CHECK(cluster.Route(0, 1).size() == 1);
@@ -135,51 +128,51 @@ TEST_CASE("xGMI: direct, or over one GPU between") {
 }
 
 TEST_CASE("a file for NCCL to complete: --gpu, and its NVLinks assumed on a board of eight") {
-  const Diagnostic d = ThrownBy([] { Import("partial.xml"); });
+  const Diagnostic d = ThrownBy([] { ImportNccl("partial.xml"); });
   CHECK(d.code == 545);
   CHECK(d.where.line == 5);
   CHECK(d.help.find("--gpu") != std::string::npos);
   TopologyImportOptions options;
   options.gpu = "a100";
-  const ImportedCluster imported = Import("partial.xml", options);
-  CHECK(Codes(imported) == std::vector<int>{1540, 1541, 1543});
-  CHECK(Read(imported).RouteBandwidth(0, 7) == 300e9);
-  CHECK(Read(imported).nics_per_node == 2);
+  const ImportedCluster imported = ImportNccl("partial.xml", options);
+  CHECK(CheckedCodes(imported) == std::vector<int>{1540, 1541, 1543});
+  CHECK(ReadImported(imported).RouteBandwidth(0, 7) == 300e9);
+  CHECK(ReadImported(imported).nics_per_node == 2);
   options.nvlinks = 0;
   options.pcie_generation = 3;
-  const Cluster pcie = Read(Import("partial.xml", options));
+  const Cluster pcie = ReadImported(ImportNccl("partial.xml", options));
   CHECK(!pcie.HasNvLink());
   CHECK(pcie.RouteBandwidth(0, 7) == doctest::Approx(8e9 * 16 * 128 / 130 / 8));
   CHECK(pcie.Route(0, 1).size() == 2);
   CHECK(pcie.Route(0, 7).size() == 4);
   options.nvlinks = 13;
-  CHECK(ThrownBy([&] { Import("partial.xml", options); }).code == 552);
+  CHECK(ThrownBy([&] { ImportNccl("partial.xml", options); }).code == 552);
 }
 
 TEST_CASE("several nodes: NIC rates must be told, the fabric is assumed") {
   TopologyImportOptions options;
   options.gpu = "a100";
   options.nodes = 4;
-  Diagnostic d = ThrownBy([&] { Import("partial.xml", options); });
+  Diagnostic d = ThrownBy([&] { ImportNccl("partial.xml", options); });
   CHECK(d.code == 553);
   CHECK(d.help.find("--nic-gbit") != std::string::npos);
   options.nic_gbit_per_s = 200;
-  const ImportedCluster imported = Import("partial.xml", options);
-  CHECK(Codes(imported) == std::vector<int>{1540, 1543, 1548});
-  const Cluster cluster = Read(imported);
+  const ImportedCluster imported = ImportNccl("partial.xml", options);
+  CHECK(CheckedCodes(imported) == std::vector<int>{1540, 1543, 1548});
+  const Cluster cluster = ReadImported(imported);
   CHECK(cluster.GpuCount() == 32);
   CHECK(cluster.NetworkBandwidthPerGpu() == 25e9 / 4);
   options.switch_ports = 40;
-  CHECK(Codes(Import("partial.xml", options)) == std::vector<int>{1540, 1543});
+  CHECK(CheckedCodes(ImportNccl("partial.xml", options)) == std::vector<int>{1540, 1543});
 }
 
 TEST_CASE("NICs that serve one GPU become one") {
   TopologyImportOptions options;
   options.nodes = 2;
   options.switch_ports = 64;
-  const ImportedCluster imported = Import("many-nics.xml", options);
-  CHECK(Codes(imported) == std::vector<int>{1547});
-  const Cluster cluster = Read(imported);
+  const ImportedCluster imported = ImportNccl("many-nics.xml", options);
+  CHECK(CheckedCodes(imported) == std::vector<int>{1547});
+  const Cluster cluster = ReadImported(imported);
   CHECK(cluster.nics_per_node == 1);
   CHECK(cluster.NetworkBandwidthPerGpu() == 4 * 12.5e9);
 }
@@ -210,43 +203,43 @@ TEST_CASE("what cannot be read is an error with code, place and remedy") {
   for (const Row& row : rows) {
     CAPTURE(row.from);
     CAPTURE(row.to);
-    const std::string text = Changed(row.fixture, row.from, row.to);
+    const std::string text = ChangedText(row.fixture, row.from, row.to);
     if (row.code == 0) {
-      CHECK_NOTHROW(ImportText(text));
+      CHECK_NOTHROW(ImportNcclText(text));
       continue;
     }
-    const Diagnostic d = ThrownBy([&] { ImportText(text); });
+    const Diagnostic d = ThrownBy([&] { ImportNcclText(text); });
     CHECK(d.code == row.code);
     CHECK(d.where.file == "text.xml");
     CHECK(d.where.line > 0);
     if (row.line > 0) CHECK(d.where.line == row.line);
     CHECK(!d.help.empty());
   }
-  CHECK(ThrownBy([] { ImportText(""); }).code == 540);
-  CHECK(ThrownBy([] { ImportText("GPU0 GPU1"); }).code == 540);
-  CHECK(ThrownBy([] { ImportText("<system/>"); }).code == 543);
-  CHECK(ThrownBy([] { ImportText("<other/>"); }).code == 541);
+  CHECK(ThrownBy([] { ImportNcclText(""); }).code == 540);
+  CHECK(ThrownBy([] { ImportNcclText("GPU0 GPU1"); }).code == 540);
+  CHECK(ThrownBy([] { ImportNcclText("<system/>"); }).code == 543);
+  CHECK(ThrownBy([] { ImportNcclText("<other/>"); }).code == 541);
   const Diagnostic g5 =
-      ThrownBy([] { ImportText("<system><cpu><pci busid=\"0000:00:16.0\"/></cpu></system>"); });
+      ThrownBy([] { ImportNcclText("<system><cpu><pci busid=\"0000:00:16.0\"/></cpu></system>"); });
   CHECK(g5.code == 543);
   CHECK(g5.message.find("no 'class'") != std::string::npos);
   CHECK(
       ThrownBy([] {
-        ImportText(
+        ImportNcclText(
             "<system><cpu host_hash=\"1\"/><cpu host_hash=\"2\"/><cpu host_hash=\"1\"/></system>");
       }).code == 556);
   TopologyImportOptions options;
   options.gpu = "h2000";
-  const Diagnostic unknown = ThrownBy([&] { Import("switched.xml", options); });
+  const Diagnostic unknown = ThrownBy([&] { ImportNccl("switched.xml", options); });
   CHECK(unknown.code == 545);
   CHECK(unknown.help.find("did you mean 'h200'?") != std::string::npos);
 }
 
 TEST_CASE("links to what is not there, and bridges that are slow, are told") {
-  std::string text = Changed("xgmi.xml", "target=\"0000:10:00.0\"", "target=\"0000:70:00.0\"");
-  CHECK(Codes(ImportText(text)) == std::vector<int>{1544, 1551});
-  text = Changed("switched.xml", "32.0 GT/s", "5.0 GT/s");
-  CHECK(Codes(ImportText(text)) == std::vector<int>{1549, 1550});
+  std::string text = ChangedText("xgmi.xml", "target=\"0000:10:00.0\"", "target=\"0000:70:00.0\"");
+  CHECK(CheckedCodes(ImportNcclText(text)) == std::vector<int>{1544, 1551});
+  text = ChangedText("switched.xml", "32.0 GT/s", "5.0 GT/s");
+  CHECK(CheckedCodes(ImportNcclText(text)) == std::vector<int>{1549, 1550});
 }
 
 TEST_CASE("figures of NCCL and of PCIe") {
@@ -286,16 +279,16 @@ TEST_CASE("the known GPUs: keys in order, profiles where we say so") {
 TEST_CASE("real dumps: OCI's H100 node") {
   const std::string path = SharedPath("data/topology-samples/topo_oci_h100.xml");
   if (path.empty()) return;
-  const ImportedCluster imported = ImportFile(path);
-  CHECK(Codes(imported) == std::vector<int>{1549});  // upstream bridges at 5 GT/s
-  const Cluster cluster = Read(imported);
+  const ImportedCluster imported = ImportNcclFile(path);
+  CHECK(CheckedCodes(imported) == std::vector<int>{1549});  // upstream bridges at 5 GT/s
+  const Cluster cluster = ReadImported(imported);
   CHECK(cluster.GpuCount() == 8);
   CHECK(cluster.nics_per_node == 8);  // 16 ports, two a card
   CHECK(CountKind(cluster, VertexKind::kPcieSwitch) == 8);
   for (int dst = 1; dst < 8; ++dst) CHECK(cluster.RouteBandwidth(0, dst) == 450e9);
   TopologyImportOptions options;
   options.nodes = 2;
-  const Cluster two = Read(ImportFile(path, options));
+  const Cluster two = ReadImported(ImportNcclFile(path, options));
   CHECK(two.NetworkBandwidthPerGpu() == 45e9);  // 2 · 180 Gbit/s
   CHECK(two.RouteLatency(0, 8) == doctest::Approx(2.7e-6));
 }
@@ -303,11 +296,11 @@ TEST_CASE("real dumps: OCI's H100 node") {
 TEST_CASE("real dumps: RCCL's MI100 and MI200 nodes") {
   std::string path = SharedPath("data/topology-samples/topo_rccl_4p3l.xml");
   if (path.empty()) return;
-  const Cluster four = Read(ImportFile(path));
+  const Cluster four = ReadImported(ImportNcclFile(path));
   CHECK(four.GpuCount() == 4);
   CHECK(four.RouteBandwidth(0, 3) == 46e9);
   path = SharedPath("data/topology-samples/topo_rccl_8p_90a.xml");
-  const Cluster eight = Read(ImportFile(path));
+  const Cluster eight = ReadImported(ImportNcclFile(path));
   CHECK(eight.GpuCount() == 8);
   int direct = 0;
   for (int src = 0; src < 8; ++src) {
@@ -324,26 +317,26 @@ TEST_CASE("real dumps: RCCL's MI100 and MI200 nodes") {
 TEST_CASE("real files for NCCL to complete: AWS and Azure") {
   std::string path = SharedPath("data/topology-samples/topo_aws_p4d.xml");
   if (path.empty()) return;
-  ImportedCluster imported = ImportFile(path);  // device 0x20b0 tells the GPU
-  CHECK(Codes(imported) == std::vector<int>{1541, 1543});
-  CHECK(Read(imported).gpu.name == "A100-SXM4-40GB");
-  CHECK(Read(imported).nics_per_node == 4);
-  CHECK(Read(imported).RouteBandwidth(0, 7) == 300e9);
+  ImportedCluster imported = ImportNcclFile(path);  // device 0x20b0 tells the GPU
+  CHECK(CheckedCodes(imported) == std::vector<int>{1541, 1543});
+  CHECK(ReadImported(imported).gpu.name == "A100-SXM4-40GB");
+  CHECK(ReadImported(imported).nics_per_node == 4);
+  CHECK(ReadImported(imported).RouteBandwidth(0, 7) == 300e9);
   path = SharedPath("data/topology-samples/topo_azure_ndv5.xml");
-  CHECK(ThrownBy([&] { ImportFile(path); }).code == 545);
+  CHECK(ThrownBy([&] { ImportNcclFile(path); }).code == 545);
   TopologyImportOptions options;
   options.gpu = "h100";
   options.nic_gbit_per_s = 400;
   options.nodes = 2;
-  imported = ImportFile(path, options);
-  CHECK(Codes(imported) == std::vector<int>{1543, 1548});
-  CHECK(Read(imported).NetworkBandwidthPerGpu() == 50e9);
+  imported = ImportNcclFile(path, options);
+  CHECK(CheckedCodes(imported) == std::vector<int>{1543, 1548});
+  CHECK(ReadImported(imported).NetworkBandwidthPerGpu() == 50e9);
   path = SharedPath("data/topology-samples/topo_aws_g5_minimal.xml");
-  Diagnostic d = ThrownBy([&] { ImportFile(path); });
+  Diagnostic d = ThrownBy([&] { ImportNcclFile(path); });
   CHECK(d.code == 543);
   CHECK(d.where.line == 14);
   path = SharedPath("data/topology-samples/graph_azure_ncv4.xml");
-  d = ThrownBy([&] { ImportFile(path); });
+  d = ThrownBy([&] { ImportNcclFile(path); });
   CHECK(d.code == 541);
   CHECK(d.message.find("graph dump") != std::string::npos);
 }

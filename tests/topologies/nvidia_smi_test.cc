@@ -1,4 +1,5 @@
 #include "topologies/nvidia_smi.h"
+#include "tests/topologies/fixtures.h"
 
 #include <doctest/doctest.h>
 
@@ -19,38 +20,29 @@ TopologyImportOptions Gpu(const std::string& key) {
   return options;
 }
 
-ImportedCluster ImportFile(const std::string& path, const TopologyImportOptions& options) {
+ImportedCluster ImportSmiFile(const std::string& path, const TopologyImportOptions& options) {
   return ImportNvidiaSmi(TextSource(path, ReadTextFile(path)), options);
 }
 
-ImportedCluster Import(const std::string& fixture, const TopologyImportOptions& options) {
-  return ImportFile("tests/topologies/fixtures/smi/" + fixture, options);
+ImportedCluster ImportSmi(const std::string& fixture, const TopologyImportOptions& options) {
+  return ImportSmiFile("tests/topologies/fixtures/smi/" + fixture, options);
 }
 
-ImportedCluster ImportText(const std::string& text, const TopologyImportOptions& options) {
+ImportedCluster ImportSmiText(const std::string& text, const TopologyImportOptions& options) {
   return ImportNvidiaSmi(TextSource("text.txt", text), options);
 }
 
-Cluster Read(const ImportedCluster& imported) {
-  return ReadCluster(ParseJson(imported.document.Dump(2), "imported.json"));
-}
-
-std::vector<int> Codes(const ImportedCluster& imported) {
+std::vector<int> WarningCodes(const ImportedCluster& imported) {
   std::vector<int> codes;
   for (const Diagnostic& warning : imported.warnings) codes.push_back(warning.code);
   std::sort(codes.begin(), codes.end());
   return codes;
 }
 
-int CountKind(const Cluster& cluster, VertexKind kind) {
-  return static_cast<int>(std::count_if(cluster.vertices().begin(), cluster.vertices().end(),
-                                        [&](const Vertex& v) { return v.kind == kind; }));
-}
-
 TEST_CASE("a switched node: the plane, sockets from NUMA, switches from the NICs' columns") {
-  const ImportedCluster imported = Import("switched.txt", Gpu("h100"));
-  CHECK(Codes(imported) == std::vector<int>{1540, 1541, 1542});
-  const Cluster cluster = Read(imported);
+  const ImportedCluster imported = ImportSmi("switched.txt", Gpu("h100"));
+  CHECK(WarningCodes(imported) == std::vector<int>{1540, 1541, 1542});
+  const Cluster cluster = ReadImported(imported);
   CHECK(cluster.GpuCount() == 8);
   CHECK(cluster.RouteBandwidth(0, 7) == 450e9);
   CHECK(CountKind(cluster, VertexKind::kNvSwitch) == 1);
@@ -65,42 +57,42 @@ TEST_CASE("a switched node: the plane, sockets from NUMA, switches from the NICs
   all.pcie_generation = 5;
   all.nic_gbit_per_s = 400;
   all.inter_socket_gb_per_s = 22;
-  CHECK(Codes(Import("switched.txt", all)).empty());
-  CHECK(Read(Import("switched.txt", all)).provenance == Provenance::kDatasheet);
+  CHECK(WarningCodes(ImportSmi("switched.txt", all)).empty());
+  CHECK(ReadImported(ImportSmi("switched.txt", all)).provenance == Provenance::kDatasheet);
   all.nodes = 4;
   all.switch_ports = 64;
-  const Cluster four = Read(Import("switched.txt", all));
+  const Cluster four = ReadImported(ImportSmi("switched.txt", all));
   CHECK(four.NetworkBandwidthPerGpu() == 25e9);  // two GPUs a NIC
   CHECK(four.Route(0, 8).size() == 6);           // GPU, switch, NIC, leaf, and down again
 }
 
 TEST_CASE("merged cells and a table that was cut off say the same") {
-  const ImportedCluster whole = Import("switched.txt", Gpu("h100"));
-  const ImportedCluster merged = Import("merged.txt", Gpu("h100"));
-  CHECK(Codes(merged) == std::vector<int>{1540, 1541, 1542, 1552});
+  const ImportedCluster whole = ImportSmi("switched.txt", Gpu("h100"));
+  const ImportedCluster merged = ImportSmi("merged.txt", Gpu("h100"));
+  CHECK(WarningCodes(merged) == std::vector<int>{1540, 1541, 1542, 1552});
   CHECK(merged.document.Find("node")->Find("vertices")->Dump() ==
         whole.document.Find("node")->Find("vertices")->Dump());
-  const ImportedCluster cut = Import("cut.txt", Gpu("h100"));
-  CHECK(Codes(cut) == std::vector<int>{1540, 1541, 1542, 1545, 1553});
-  const Cluster cluster = Read(cut);
+  const ImportedCluster cut = ImportSmi("cut.txt", Gpu("h100"));
+  CHECK(WarningCodes(cut) == std::vector<int>{1540, 1541, 1542, 1545, 1553});
+  const Cluster cluster = ReadImported(cut);
   CHECK(cluster.GpuCount() == 8);
   for (int dst = 1; dst < 8; ++dst) CHECK(cluster.RouteBandwidth(0, dst) == 450e9);
 }
 
 TEST_CASE("uneven NVLinks join GPUs in pairs") {
-  const ImportedCluster imported = Import("bridges.txt", Gpu("v100-16"));
-  const Cluster cluster = Read(imported);
+  const ImportedCluster imported = ImportSmi("bridges.txt", Gpu("v100-16"));
+  const Cluster cluster = ReadImported(imported);
   CHECK(CountKind(cluster, VertexKind::kNvSwitch) == 0);
   CHECK(cluster.RouteBandwidth(0, 1) == 25e9);
   CHECK(cluster.RouteBandwidth(0, 3) == 50e9);
   CHECK(cluster.NvLinkDomainOf(3) == 0);
-  Diagnostic d = ThrownBy([] { Import("bridges.txt", Gpu("l4")); });
+  Diagnostic d = ThrownBy([] { ImportSmi("bridges.txt", Gpu("l4")); });
   CHECK(d.code == 552);
   CHECK(d.help.find("--gpu") != std::string::npos);
 }
 
 TEST_CASE("an old table without NUMA: PIX, PXB and PHB make the tree") {
-  const Cluster cluster = Read(Import("old.txt", Gpu("p100")));
+  const Cluster cluster = ReadImported(ImportSmi("old.txt", Gpu("p100")));
   CHECK(!cluster.HasNvLink());
   CHECK(cluster.Route(0, 1).size() == 2);  // one switch
   CHECK(cluster.Route(0, 2).size() == 3);  // GPU 2 hangs on the upper one
@@ -136,39 +128,42 @@ TEST_CASE("what cannot be read is an error with code, place and remedy") {
   for (const Row& row : rows) {
     CAPTURE(row.text);
     if (std::string(row.text) == "  GPU0 GPU1\nGPU0 X NV2\n") {
-      CHECK_NOTHROW(ImportText(row.text, Gpu("a6000")));  // the one row says it all
+      CHECK_NOTHROW(ImportSmiText(row.text, Gpu("a6000")));  // the one row says it all
       continue;
     }
-    const Diagnostic d = ThrownBy([&] { ImportText(row.text, Gpu("h100")); });
+    const Diagnostic d = ThrownBy([&] { ImportSmiText(row.text, Gpu("h100")); });
     CHECK(d.code == row.code);
     CHECK(d.where.file == "text.txt");
     if (row.line > 0) CHECK(d.where.line == row.line);
     CHECK(!d.help.empty());
   }
-  const Diagnostic d = ThrownBy([] { Import("switched.txt", Gpu("")); });
+  const Diagnostic d = ThrownBy([] { ImportSmi("switched.txt", Gpu("")); });
   CHECK(d.code == 545);
   CHECK(d.message.find("18 NVLinks: b200") != std::string::npos);
   // Eight of ten NVLinks each, but not to all alike: no plane can be that.
   CHECK(ThrownBy([] {
-          ImportText("  GPU0 GPU1 GPU2\nGPU0 X NV4 NV3\nGPU1 NV4 X NV4\nGPU2 NV3 NV4 X\n",
-                     Gpu("v100-16"));
+          ImportSmiText("  GPU0 GPU1 GPU2\nGPU0 X NV4 NV3\nGPU1 NV4 X NV4\nGPU2 NV3 NV4 X\n",
+                        Gpu("v100-16"));
         }).code == 552);
 }
 
 TEST_CASE("relations that fit no tree are told") {
-  const ImportedCluster imported =
-      ImportText("  GPU0 GPU1 GPU2\nGPU0 X PIX SYS\nGPU1 PIX X PIX\nGPU2 SYS PIX X\n", Gpu("l4"));
-  CHECK(Codes(imported) == std::vector<int>{1540, 1546});
+  const ImportedCluster imported = ImportSmiText(
+      "  GPU0 GPU1 GPU2\nGPU0 X PIX SYS\nGPU1 PIX X PIX\nGPU2 SYS PIX X\n", Gpu("l4"));
+  CHECK(WarningCodes(imported) == std::vector<int>{1540, 1546});
 }
 
 TEST_CASE("one GPU, a second table, text around") {
-  CHECK(Read(ImportText("\tGPU0\tCPU Affinity\nGPU0\t X \t0-7\n", Gpu("rtx4090"))).GpuCount() == 1);
+  CHECK(ReadImported(ImportSmiText("\tGPU0\tCPU Affinity\nGPU0\t X \t0-7\n", Gpu("rtx4090")))
+            .GpuCount() == 1);
   const std::string table = "  GPU0 GPU1\nGPU0 X PHB\nGPU1 PHB X\n";
-  const ImportedCluster two = ImportText("host a\n" + table + "\nhost b\n" + table, Gpu("rtx4090"));
-  CHECK(Read(two).GpuCount() == 2);
-  CHECK(Codes(two) == std::vector<int>{1540, 1550});
+  const ImportedCluster two =
+      ImportSmiText("host a\n" + table + "\nhost b\n" + table, Gpu("rtx4090"));
+  CHECK(ReadImported(two).GpuCount() == 2);
+  CHECK(WarningCodes(two) == std::vector<int>{1540, 1550});
   // GeForce has no peer-to-peer: two GPUs on one switch meet at the CPU.
-  const Cluster box = Read(ImportText("  GPU0 GPU1\nGPU0 X PIX\nGPU1 PIX X\n", Gpu("rtx4090")));
+  const Cluster box =
+      ReadImported(ImportSmiText("  GPU0 GPU1\nGPU0 X PIX\nGPU1 PIX X\n", Gpu("rtx4090")));
   CHECK(box.Route(0, 1).size() == 4);
 }
 
@@ -176,29 +171,29 @@ TEST_CASE("one GPU, a second table, text around") {
 TEST_CASE("real tables") {
   if (SharedPath("data/topology-samples").empty()) return;
   const auto import = [](const char* file, const char* gpu) {
-    return ImportFile(SharedPath(std::string("data/topology-samples/") + file), Gpu(gpu));
+    return ImportSmiFile(SharedPath(std::string("data/topology-samples/") + file), Gpu(gpu));
   };
-  const Cluster a100 = Read(import("nvidia_smi_topo_m_a100_8x.txt", "a100"));
+  const Cluster a100 = ReadImported(import("nvidia_smi_topo_m_a100_8x.txt", "a100"));
   CHECK(a100.GpuCount() == 8);
   CHECK(a100.RouteBandwidth(0, 7) == 300e9);
   CHECK(CountKind(a100, VertexKind::kCpu) == 2);
-  const Cluster h100 = Read(import("smi_topo_h100_spaces.txt", "h100"));
+  const Cluster h100 = ReadImported(import("smi_topo_h100_spaces.txt", "h100"));
   CHECK(h100.RouteBandwidth(0, 7) == 450e9);
   CHECK(h100.nics_per_node == 0);
 
   const ImportedCluster b200 = import("smi_topo_b200_merged_columns.txt", "b200");
-  CHECK(Codes(b200) == std::vector<int>{1540, 1541, 1542, 1545, 1552, 1553});
-  CHECK(Read(b200).GpuCount() == 8);
-  CHECK(CountKind(Read(b200), VertexKind::kNic) == 16);
-  for (int dst = 1; dst < 8; ++dst) CHECK(Read(b200).RouteBandwidth(0, dst) == 900e9);
+  CHECK(WarningCodes(b200) == std::vector<int>{1540, 1541, 1542, 1545, 1552, 1553});
+  CHECK(ReadImported(b200).GpuCount() == 8);
+  CHECK(CountKind(ReadImported(b200), VertexKind::kNic) == 16);
+  for (int dst = 1; dst < 8; ++dst) CHECK(ReadImported(b200).RouteBandwidth(0, dst) == 900e9);
 
   const ImportedCluster dgx2 = import("smi_topo_16gpu_dgx2_mlx_truncated.txt", "v100-sxm3");
-  CHECK(Read(dgx2).GpuCount() == 16);
-  for (int dst = 1; dst < 16; ++dst) CHECK(Read(dgx2).RouteBandwidth(0, dst) == 150e9);
-  const std::vector<int> codes = Codes(dgx2);
+  CHECK(ReadImported(dgx2).GpuCount() == 16);
+  for (int dst = 1; dst < 16; ++dst) CHECK(ReadImported(dgx2).RouteBandwidth(0, dst) == 150e9);
+  const std::vector<int> codes = WarningCodes(dgx2);
   CHECK(std::find(codes.begin(), codes.end(), 1553) != codes.end());
 
-  const Cluster old = Read(import("smi_topo_old_no_numa_mlx5.txt", "p100"));
+  const Cluster old = ReadImported(import("smi_topo_old_no_numa_mlx5.txt", "p100"));
   CHECK(old.GpuCount() == 8);
   CHECK(old.Route(0, 1).size() == 2);
   CHECK(old.Route(0, 2).size() == 4);

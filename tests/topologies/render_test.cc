@@ -13,10 +13,6 @@
 namespace aurum {
 namespace {
 
-bool Contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 void CheckAsciiWithin100Columns(const std::string& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {

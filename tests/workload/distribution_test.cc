@@ -11,7 +11,8 @@
 namespace aurum {
 namespace {
 
-Distribution Parse(const std::string& text, double low = 0, double high = 1e8, bool whole = true) {
+Distribution ParseDistribution(const std::string& text, double low = 0, double high = 1e8,
+                               bool whole = true) {
   const JsonDocument document = ParseJson(R"({"d": )" + text + "}", "d.json");
   ObjectReader reader(document, document.root, "");
   return ReadDistribution(&reader, "d", low, high, whole);
@@ -35,14 +36,14 @@ TEST_CASE("the normal distribution function and its inverse") {
 }
 
 TEST_CASE("a uniform distribution of whole numbers takes each of them as often") {
-  const Distribution d = Parse(R"({"uniform": [3, 6]})");
+  const Distribution d = ParseDistribution(R"({"uniform": [3, 6]})");
   CHECK(d.Mean() == 4.5);
   CHECK(d.Largest() == 6);
   CHECK(d.Quantile(0.24) == 3);
   CHECK(d.Quantile(0.26) == 4);
   CHECK(d.Quantile(0.999) == 6);
-  CHECK(Parse(R"({"uniform": [5, 5]})").Quantile(0.7) == 5);
-  const Distribution seconds = Parse(R"({"uniform": [1, 2]})", 0, 1e6, false);
+  CHECK(ParseDistribution(R"({"uniform": [5, 5]})").Quantile(0.7) == 5);
+  const Distribution seconds = ParseDistribution(R"({"uniform": [1, 2]})", 0, 1e6, false);
   CHECK(seconds.Quantile(0.25) == 1.25);
 }
 
@@ -52,24 +53,25 @@ TEST_CASE("means in closed form are those of draws, cut-offs included") {
         R"({"normal": [500, 400], "min": 200, "max": 600})", R"({"lognormal": [300, 0.8]})",
         R"({"lognormal": [300, 1.5], "min": 50, "max": 2048})",
         R"({"choice": [[100, 1], [900, 3]]})", "640"}) {
-    const Distribution d = Parse(text);
+    const Distribution d = ParseDistribution(text);
     CAPTURE(text);
     CHECK(DrawnMean(d) == doctest::Approx(d.Mean()).epsilon(0.01));
     CHECK(d.Quantile(1 - 1e-12) <= d.Largest());
   }
   // exp(σ²/2) times the median, uncut.
-  CHECK(Parse(R"({"lognormal": [300, 0.8]})").Mean() ==
+  CHECK(ParseDistribution(R"({"lognormal": [300, 0.8]})").Mean() ==
         doctest::Approx(300 * std::exp(0.32)).epsilon(1e-9));
-  CHECK(Parse(R"({"choice": [[100, 1], [900, 3]]})").Mean() == 700);
+  CHECK(ParseDistribution(R"({"choice": [[100, 1], [900, 3]]})").Mean() == 700);
 }
 
 TEST_CASE("percentiles") {
-  const Distribution d = Parse(R"({"normal": [1000, 100]})");
+  const Distribution d = ParseDistribution(R"({"normal": [1000, 100]})");
   CHECK(d.Quantile(0.5) == 1000);
   CHECK(d.Quantile(0.99) == std::round(1000 + 100 * 2.3263478740408408));
-  CHECK(Parse(R"({"normal": [1000, 100], "max": 1010})").Quantile(0.99) == 1010);
-  CHECK(Parse(R"({"normal": [10, 100]})").Quantile(0.01) == 0);  // never negative
-  const Distribution choice = Parse(R"({"choice": [[9, 0.5], [3, 0.25], [5, 0], [7, 0.25]]})");
+  CHECK(ParseDistribution(R"({"normal": [1000, 100], "max": 1010})").Quantile(0.99) == 1010);
+  CHECK(ParseDistribution(R"({"normal": [10, 100]})").Quantile(0.01) == 0);  // never negative
+  const Distribution choice =
+      ParseDistribution(R"({"choice": [[9, 0.5], [3, 0.25], [5, 0], [7, 0.25]]})");
   CHECK(choice.Quantile(0.2) == 3);  // in order of value, not of writing
   CHECK(choice.Quantile(0.3) == 7);
   CHECK(choice.Quantile(0.6) == 9);
@@ -104,14 +106,15 @@ TEST_CASE("what is no distribution is refused where it stands") {
            Bad{"0.5", 620, "/d", "0.5"},
        }) {
     CAPTURE(bad.text);
-    const Diagnostic d = ThrownBy([&] { Parse(bad.text); });
+    const Diagnostic d = ThrownBy([&] { ParseDistribution(bad.text); });
     CHECK(d.code == bad.code);
     CHECK(d.where.pointer == bad.pointer);
     CHECK(d.where.line == 1);
     CHECK(d.message.find(bad.says) != std::string::npos);
     CHECK(!d.help.empty());
   }
-  CHECK(ThrownBy([] { Parse(R"({"unifrom": [1, 2]})"); }).help == "did you mean 'uniform'?");
+  CHECK(ThrownBy([] { ParseDistribution(R"({"unifrom": [1, 2]})"); }).help ==
+        "did you mean 'uniform'?");
 }
 
 }  // namespace

@@ -5,28 +5,24 @@
 #include <string>
 
 #include "tests/support/shared.h"
+#include "tests/workload/fixtures.h"
 
 namespace aurum {
 namespace {
 
-Workload Parse(const std::string& text) {
-  const JsonDocument document = ParseJson(text, "workload.json");
-  return ReadWorkload(ObjectReader(document, document.root, "/workload"));
-}
-
 TEST_CASE("what a sample is to a loader") {
-  const SampleVolume plain = MeanVolume(Parse(
+  const SampleVolume plain = MeanVolume(ParseWorkload(
       R"({"global_batch_size": 8, "text_tokens": 100, "audio_s": 2, "images": [{"width": 1000, "height": 500, "count": 2}],
           "video": [{"frames": 10, "width": 100, "height": 100, "count": 3}]})"));
   CHECK(plain.text_tokens == 100);
   CHECK(plain.pixels == 2 * 1000 * 500 + 3 * 10 * 100 * 100);
   CHECK(plain.audio_s == 2);
   // As stored: what the model is given later is no matter.
-  const SampleVolume resized = MeanVolume(Parse(
+  const SampleVolume resized = MeanVolume(ParseWorkload(
       R"({"global_batch_size": 8, "text_tokens": 100, "images": [{"width": 1000, "height": 500}],
           "resolution": {"policy": "fixed", "sides": [224]}})"));
   CHECK(resized.pixels == 500'000);
-  const SampleVolume mixture = MeanVolume(Parse(
+  const SampleVolume mixture = MeanVolume(ParseWorkload(
       R"({"global_batch_size": 8, "mixture": [
            {"weight": 1, "text_tokens": 100}, {"weight": 3, "text_tokens": 20, "images": [{"width": 400, "height": 100}]}]})"));
   CHECK(mixture.pixels == doctest::Approx(0.75 * 40'000).epsilon(0.02));
@@ -68,8 +64,8 @@ TEST_CASE("a batch within a budget of cost") {
 TEST_CASE("loaders that tell too little or too much are refused") {
   const auto code = [](const std::string& loader, const std::string& more = "") {
     return ThrownBy([&] {
-             Parse(R"({"global_batch_size": 8, "text_tokens": 100, )" + more +
-                   "\"loader\": " + loader + "}");
+             ParseWorkload(R"({"global_batch_size": 8, "text_tokens": 100, )" + more +
+                           "\"loader\": " + loader + "}");
            })
         .code;
   };

@@ -12,30 +12,25 @@
 #include "sim/workload/data_figures.h"
 #include "sim/workload/step_draw.h"
 #include "sim/workload/typical_load.h"
+#include "tests/support/catalogue.h"
 #include "tests/support/shared.h"
+#include "tests/workload/fixtures.h"
 
 namespace aurum {
 namespace {
-
-Model Named(const std::string& name) { return ReadModel(OpenModel(name, ".")); }
-
-Workload Parse(const std::string& text) {
-  const JsonDocument document = ParseJson(text, "workload.json");
-  return ReadWorkload(ObjectReader(document, document.root, "/workload"));
-}
 
 const std::string kPhotos = R"("mixture": [
   {"name": "chat", "weight": 1, "text_tokens": {"uniform": [50, 400]}},
   {"name": "photo", "weight": 4, "text_tokens": {"uniform": [20, 200]},
    "images": [{"width": {"uniform": [200, 1600]}, "height": {"uniform": [200, 1600]}}]}])";
 Workload Photos(const std::string& more) {
-  return Parse("{\"global_batch_size\": 64, \"seed\": 5, " + kPhotos + more + "}");
+  return ParseWorkload("{\"global_batch_size\": 64, \"seed\": 5, " + kPhotos + more + "}");
 }
 Workload WithPolicy(const std::string& policy) { return Photos(", \"resolution\": " + policy); }
-const StepShape kShape{4, 4, 4, 1};
+const StepShape kFourRanks{4, 4, 4, 1};
 
 DataFigures Figures(const Model& model, const Workload& workload) {
-  return FiguresOfData(model, workload, DrawSteps(model, workload, kShape));
+  return FiguresOfData(model, workload, DrawSteps(model, workload, kFourRanks));
 }
 
 TEST_CASE("images are resized before the model counts them") {
@@ -62,21 +57,21 @@ TEST_CASE("images are resized before the model counts them") {
 }
 
 TEST_CASE("a fixed size gives every image the tokens of that size") {
-  const Model model = Named("qwen2-vl-7b");
+  const Model model = NamedModel("qwen2-vl-7b");
   const double each = static_cast<double>(ImageTokens(model, 448, 448).backbone_tokens);
-  const Workload plain = Parse(
+  const Workload plain = ParseWorkload(
       R"({"global_batch_size": 8, "text_tokens": 10, "images": [{"width": 1344, "height": 896}, {"width": 100, "height": 90}],
           "resolution": {"policy": "fixed", "sides": [448]}})");
   CHECK(LoadOfSample(model, plain, nullptr).cross_modal_tokens == 2 * each);
   const Workload mixed = WithPolicy(R"({"policy": "fixed", "sides": [448]})");
-  const StepLoads step = DrawStep(model, mixed, kShape, 0);
+  const StepLoads step = DrawStep(model, mixed, kFourRanks, 0);
   for (const SampleLoad& load : step.micro_batches)
     CHECK(std::fmod(load.cross_modal_tokens, each) == 0);
   CHECK(Figures(model, mixed).modules[0].padding_share == 0);
 }
 
 TEST_CASE("padding to the largest image of a micro-batch is padding, and grows the work") {
-  const Model model = Named("qwen2-vl-7b");
+  const Model model = NamedModel("qwen2-vl-7b");
   const DataFigures native = Figures(model, WithPolicy(R"({"policy": "native"})"));
   const DataFigures largest = Figures(model, WithPolicy(R"({"policy": "batch_max"})"));
   CHECK(native.modules[0].padding_share == 0);
@@ -109,15 +104,15 @@ TEST_CASE("padding to the largest image of a micro-batch is padding, and grows t
     CHECK(tokens > 1.2 * real);
   }
   // Where the model has one size anyway, there is nothing to pad.
-  const Model one_size = Named("llava-1.5-7b");
+  const Model one_size = NamedModel("llava-1.5-7b");
   CHECK(Figures(one_size, WithPolicy(R"({"policy": "batch_max"})")).modules[0].padding_share == 0);
 }
 
 TEST_CASE("memory holds the images as the largest one may pad them") {
-  const Model model = Named("qwen2-vl-7b");
+  const Model model = NamedModel("qwen2-vl-7b");
   const Workload policy = WithPolicy(R"({"policy": "batch_max"})");
-  const SampleLoad longest = LongestLoad(model, policy, kShape);
-  for (const StepLoads& step : DrawSteps(model, policy, kShape)) {
+  const SampleLoad longest = LongestLoad(model, policy, kFourRanks);
+  for (const StepLoads& step : DrawSteps(model, policy, kFourRanks)) {
     for (const SampleLoad& load : step.micro_batches) {
       CHECK(longest.backbone_tokens >= load.backbone_tokens);
       CHECK(longest.modules[0].tokens >= load.modules[0].tokens);
@@ -126,12 +121,12 @@ TEST_CASE("memory holds the images as the largest one may pad them") {
 }
 
 TEST_CASE("a plain workload pads the images of its sample to each other") {
-  const Model model = Named("qwen2-vl-7b");
+  const Model model = NamedModel("qwen2-vl-7b");
   const std::string two =
       R"({"global_batch_size": 8, "text_tokens": 10, "images": [{"width": 1344, "height": 448}, {"width": 448, "height": 896}])";
-  const SampleLoad native = LoadOfSample(model, Parse(two + "}"), nullptr);
-  const SampleLoad padded =
-      LoadOfSample(model, Parse(two + R"(, "resolution": {"policy": "batch_max"}})"), nullptr);
+  const SampleLoad native = LoadOfSample(model, ParseWorkload(two + "}"), nullptr);
+  const SampleLoad padded = LoadOfSample(
+      model, ParseWorkload(two + R"(, "resolution": {"policy": "batch_max"}})"), nullptr);
   const double both = static_cast<double>(ImageTokens(model, 1344, 896).backbone_tokens);
   CHECK(padded.backbone_tokens == 10 + 2 * both);
   CHECK(padded.real_tokens == native.backbone_tokens);
@@ -153,20 +148,21 @@ TEST_CASE("policies and sizes that do not go together are refused") {
                 R"(, "packing": {"policy": "length", "max_tokens": 4096})")
             .code == 634);
   std::vector<Diagnostic> warnings;
-  LoadOfSample(Named("qwen2-vl-7b"), Parse(R"({"global_batch_size": 8, "text_tokens": 10,
+  LoadOfSample(NamedModel("qwen2-vl-7b"),
+               ParseWorkload(R"({"global_batch_size": 8, "text_tokens": 10,
                          "resolution": {"policy": "batch_max"}})"),
                &warnings);
   CHECK(warnings.back().code == 1631);
 }
 
 TEST_CASE("packing by modality keeps kinds of media apart, and still pads nothing") {
-  const Model model = Named("qwen2-vl-7b");
+  const Model model = NamedModel("qwen2-vl-7b");
   const auto packed = [&](const std::string& policy, const std::string& more = "") {
     return Photos(R"(, "packing": {"policy": ")" + policy + R"(", "max_tokens": 8192)" + more +
                   "}");
   };
-  const StepLoads length = DrawStep(model, packed("length"), kShape, 0);
-  const StepLoads modality = DrawStep(model, packed("modality"), kShape, 0);
+  const StepLoads length = DrawStep(model, packed("length"), kFourRanks, 0);
+  const StepLoads modality = DrawStep(model, packed("modality"), kFourRanks, 0);
   CHECK(length.padding_share == 0);
   CHECK(modality.padding_share == 0);
   CHECK(modality.pack_fill > 0.7);
@@ -177,15 +173,15 @@ TEST_CASE("packing by modality keeps kinds of media apart, and still pads nothin
   const StepLoads apart = DrawStep(model, packed("modality"), rows, 0);
   CHECK(mixed.text_only_share < 0.02);
   CHECK(apart.text_only_share > 0.02);
-  const StepLoads none = DrawStep(model, Photos(""), kShape, 0);
+  const StepLoads none = DrawStep(model, Photos(""), kFourRanks, 0);
   CHECK(none.padding_share > 0.2);
   CHECK(ThrownBy([&] { Photos(R"(, "packing": {"policy": "modality"})"); }).code == 621);
 }
 
 TEST_CASE("attention inside of groups: as many tokens, fewer pairs") {
-  const Model model = Named("qwen2-vl-7b");
+  const Model model = NamedModel("qwen2-vl-7b");
   const auto workload = [&](const std::string& group) {
-    return Parse(
+    return ParseWorkload(
         R"({"global_batch_size": 8, "text_tokens": 10, "images": [{"width": 1008, "height": 1008}],
                      "packing": {"policy": "none")" +
         group + "}}");

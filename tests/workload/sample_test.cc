@@ -15,6 +15,7 @@
 #include "sim/workload/sample_tokens.h"
 #include "sim/workload/workload.h"
 #include "tests/support/shared.h"
+#include "tests/workload/fixtures.h"
 
 namespace aurum {
 namespace {
@@ -41,18 +42,13 @@ class Scratch {
   std::string path_;
 };
 
-Workload Parse(const std::string& text, const std::string& name = "workload.json") {
-  const JsonDocument document = ParseJson(text, name);
-  return ReadWorkload(ObjectReader(document, document.root, "/workload"));
-}
-
 const char* kMixture = R"({"global_batch_size": 64, "mixture": [
     {"name": "chat", "weight": 1, "text_tokens": {"uniform": [100, 300]}},
     {"name": "image", "weight": 3, "text_tokens": 50,
      "images": [{"width": 448, "height": {"choice": [[448, 1], [896, 1]]}, "count": {"uniform": [1, 2]}}]}]})";
 
 TEST_CASE("samples of a mixture are a pure function of seed and number") {
-  const Workload workload = Parse(kMixture);
+  const Workload workload = ParseWorkload(kMixture);
   int with_images = 0;
   double images = 0;
   for (std::uint64_t i = 0; i < 20'000; ++i) {
@@ -75,7 +71,7 @@ TEST_CASE("samples of a mixture are a pure function of seed and number") {
 
 TEST_CASE("the mean sample is that of the distributions") {
   const Model model = ReadModel(OpenModel("qwen-vl", "."));  // 256 tokens an image
-  const SampleLoad mean = LoadOfSample(model, Parse(kMixture), nullptr);
+  const SampleLoad mean = LoadOfSample(model, ParseWorkload(kMixture), nullptr);
   // 1/4 · 200 + 3/4 · (50 + 1.5 · 256); the spread of 16,384 draws.
   CHECK(mean.backbone_tokens == doctest::Approx(50 + 0.75 * (50 + 384)).epsilon(0.01));
   CHECK(mean.cross_modal_tokens == doctest::Approx(0.75 * 384).epsilon(0.01));
@@ -107,8 +103,8 @@ TEST_CASE("a file of samples is streamed, and its mean is exact") {
   CHECK(samples.hash().size() == 32);
 
   // Relative to the file that names it.
-  const Workload workload = Parse(R"({"global_batch_size": 3, "samples": "samples.jsonl"})",
-                                  file.Beside("scenario.json"));
+  const Workload workload = ParseWorkload(R"({"global_batch_size": 3, "samples": "samples.jsonl"})",
+                                          file.Beside("scenario.json"));
   const SampleLoad mean = LoadOfSample(ReadModel(OpenModel("qwen-vl", ".")), workload, nullptr);
   CHECK(mean.backbone_tokens == doctest::Approx((307 + 4 * 256) / 3.0).epsilon(1e-14));
 }
@@ -208,26 +204,28 @@ TEST_CASE("what is wrong with a line is said with its place") {
   const Scratch empty("\n \n");
   CHECK(ThrownBy([&] { SampleFile::Read(empty.path()); }).code == 625);
   const Diagnostic missing = ThrownBy([&] {
-    Parse(R"({"global_batch_size": 3, "samples": "sample.jsonl"})", empty.Beside("s.json"));
+    ParseWorkload(R"({"global_batch_size": 3, "samples": "sample.jsonl"})", empty.Beside("s.json"));
   });
   CHECK(missing.code == 201);
   CHECK(missing.where.pointer == "/workload/samples");
   CHECK(missing.help.find("samples.jsonl") != std::string::npos);
-  CHECK(ThrownBy([] { Parse(R"({"global_batch_size": 3, "samples": "tests"})", "s.json"); }).code ==
-        202);
+  CHECK(ThrownBy([] {
+          ParseWorkload(R"({"global_batch_size": 3, "samples": "tests"})", "s.json");
+        }).code == 202);
 }
 
 TEST_CASE("a model that cannot take a sample says which line") {
   const Scratch file("{\"text_tokens\": 1}\n{\"text_tokens\": 1, \"images\": [[4, 4]]}\n");
-  const Workload workload = Parse(R"({"global_batch_size": 3, "samples": "samples.jsonl"})",
-                                  file.Beside("scenario.json"));
+  const Workload workload = ParseWorkload(R"({"global_batch_size": 3, "samples": "samples.jsonl"})",
+                                          file.Beside("scenario.json"));
   const Diagnostic d =
       ThrownBy([&] { LoadOfSample(ReadModel(OpenModel("llama-2-7b", ".")), workload, nullptr); });
   CHECK(d.code == 610);
   CHECK(d.where.file == file.path());
   CHECK(d.where.line == 2);
-  const Diagnostic mixture = ThrownBy(
-      [&] { LoadOfSample(ReadModel(OpenModel("llama-2-7b", ".")), Parse(kMixture), nullptr); });
+  const Diagnostic mixture = ThrownBy([&] {
+    LoadOfSample(ReadModel(OpenModel("llama-2-7b", ".")), ParseWorkload(kMixture), nullptr);
+  });
   CHECK(mixture.code == 610);
   CHECK(mixture.where.pointer == "/workload/mixture/1");
 }
@@ -261,12 +259,12 @@ TEST_CASE("videos count by the model's rule, in plain keys, mixtures and files a
   const Scratch file(
       "{\"text_tokens\": 10, \"video\": [{\"frames\": 8, \"w\": 448, \"h\": 448}, {\"frames\": 8, "
       "\"w\": 448, \"h\": 448}]}\n");
-  const Workload plain = Parse(
+  const Workload plain = ParseWorkload(
       R"({"global_batch_size": 1, "text_tokens": 10, "video": [{"frames": 8, "width": 448, "height": 448, "count": 2}]})");
-  const Workload mixture = Parse(
+  const Workload mixture = ParseWorkload(
       R"({"global_batch_size": 1, "mixture": [{"text_tokens": 10, "video": [{"frames": 8, "width": 448, "height": 448, "count": 2}]}]})");
-  const Workload samples = Parse(R"({"global_batch_size": 1, "samples": "samples.jsonl"})",
-                                 file.Beside("scenario.json"));
+  const Workload samples = ParseWorkload(R"({"global_batch_size": 1, "samples": "samples.jsonl"})",
+                                         file.Beside("scenario.json"));
   for (const Workload* workload : {&plain, &mixture, &samples}) {
     const SampleLoad load = LoadOfSample(model, *workload, nullptr);
     CHECK(load.backbone_tokens == doctest::Approx(10 + 2 * 8 * 256).epsilon(1e-12));
@@ -312,7 +310,7 @@ TEST_CASE("keys that do not go together are refused, with the place of the wrong
               623, "/workload/balance"},
       }) {
     CAPTURE(bad.text);
-    const Diagnostic d = ThrownBy([&] { Parse(bad.text); });
+    const Diagnostic d = ThrownBy([&] { ParseWorkload(bad.text); });
     CHECK(d.code == bad.code);
     CHECK(d.where.pointer == bad.pointer);
     CHECK(d.where.line == 1);
@@ -322,14 +320,15 @@ TEST_CASE("keys that do not go together are refused, with the place of the wrong
 TEST_CASE("what changes nothing, and what does not fit, is warned of") {
   const Model model = ReadModel(OpenModel("llama-2-7b", "."));
   std::vector<Diagnostic> warnings;
-  LoadOfSample(model, Parse(R"({"global_batch_size": 1, "text_tokens": 9, "balance": "load"})"),
+  LoadOfSample(model,
+               ParseWorkload(R"({"global_batch_size": 1, "text_tokens": 9, "balance": "load"})"),
                &warnings);
   REQUIRE(warnings.size() == 1);
   CHECK(warnings[0].code == 1621);
   warnings.clear();
   LoadOfSample(
       model,
-      Parse(
+      ParseWorkload(
           R"({"global_batch_size": 1, "mixture": [{"text_tokens": {"uniform": [1, 9000]}}], "packing": {"policy": "length", "max_tokens": 2048}})"),
       &warnings);
   REQUIRE(warnings.size() == 2);

@@ -12,17 +12,12 @@
 #include "sim/workload/data_figures.h"
 #include "sim/workload/step_rows.h"
 #include "sim/workload/typical_load.h"
+#include "tests/support/catalogue.h"
 #include "tests/support/shared.h"
+#include "tests/workload/fixtures.h"
 
 namespace aurum {
 namespace {
-
-Model Named(const std::string& name) { return ReadModel(OpenModel(name, ".")); }
-
-Workload Parse(const std::string& text) {
-  const JsonDocument document = ParseJson(text, "workload.json");
-  return ReadWorkload(ObjectReader(document, document.root, "/workload"));
-}
 
 // Chats without images, photographs of many sizes, long documents of many pages.
 const std::string kSkewed = R"("mixture": [
@@ -33,10 +28,10 @@ const std::string kSkewed = R"("mixture": [
    "images": [{"width": 1024, "height": 1448, "count": {"uniform": [2, 6]}}]}])";
 
 Workload Skewed(const std::string& more = "") {
-  return Parse("{\"global_batch_size\": 64, \"seed\": 5, " + kSkewed + more + "}");
+  return ParseWorkload("{\"global_batch_size\": 64, \"seed\": 5, " + kSkewed + more + "}");
 }
 
-const StepShape kShape{8, 4, 2, 1};
+const StepShape kEightRanks{8, 4, 2, 1};
 
 struct Totals {
   double real = 0, encoder = 0, cross_modal = 0, samples = 0;
@@ -55,7 +50,7 @@ Totals TotalsOf(const StepLoads& step) {
 
 std::vector<Row> RowsOfStep(const Model& model, const Workload& workload, std::uint64_t draw) {
   const std::uint64_t steps = WindowSteps(workload);
-  std::vector<Row> rows = RowsOfWindow(model, workload, kShape, draw / steps);
+  std::vector<Row> rows = RowsOfWindow(model, workload, kEightRanks, draw / steps);
   const auto first = rows.begin() + static_cast<std::ptrdiff_t>(draw % steps * 64);
   return {first, first + 64};
 }
@@ -88,8 +83,8 @@ std::string Show(const StepLoads& step) {
 }
 
 TEST_CASE("a plain workload's micro-batches are micro_batch_size equal samples") {
-  const Model model = Named("llava-1.6-7b");
-  const Workload workload = Parse(
+  const Model model = NamedModel("llava-1.6-7b");
+  const Workload workload = ParseWorkload(
       R"({"global_batch_size": 24, "text_tokens": 100, "images": [{"width": 672, "height": 672, "count": 2}, {"width": 300, "height": 900}]})");
   const SampleLoad sample = LoadOfSample(model, workload, nullptr);
   const StepLoads step = DrawStep(model, workload, {4, 2, 3, 1}, 5);
@@ -113,14 +108,14 @@ TEST_CASE("a plain workload's micro-batches are micro_batch_size equal samples")
 }
 
 TEST_CASE("every policy works on the same samples") {
-  const Model model = Named("qwen2-vl-7b");
-  const StepLoads plain = DrawStep(model, Skewed(), kShape, 0);
+  const Model model = NamedModel("qwen2-vl-7b");
+  const StepLoads plain = DrawStep(model, Skewed(), kEightRanks, 0);
   CHECK(plain.samples == 64);
   CHECK(TotalsOf(plain).real > 0);
   for (const char* balance : {"count", "load", "post"}) {
     CAPTURE(balance);
     const StepLoads step =
-        DrawStep(model, Skewed(std::string(", \"balance\": \"") + balance + "\""), kShape, 0);
+        DrawStep(model, Skewed(std::string(", \"balance\": \"") + balance + "\""), kEightRanks, 0);
     CHECK(TotalsOf(step) == TotalsOf(plain));
   }
   // Bucketing exchanges samples between the steps of a window.
@@ -132,20 +127,21 @@ TEST_CASE("every policy works on the same samples") {
     sum->samples += more.samples;
   };
   for (std::uint64_t draw = 8; draw < 16; ++draw) {
-    add(&window, TotalsOf(DrawStep(model, Skewed(), kShape, draw)));
-    add(&bucketed, TotalsOf(DrawStep(model, Skewed(R"(, "bucketing": "length")"), kShape, draw)));
+    add(&window, TotalsOf(DrawStep(model, Skewed(), kEightRanks, draw)));
+    add(&bucketed,
+        TotalsOf(DrawStep(model, Skewed(R"(, "bucketing": "length")"), kEightRanks, draw)));
     add(&modal, TotalsOf(DrawStep(model, Skewed(R"(, "bucketing": "modality", "balance": "load")"),
-                                  kShape, draw)));
+                                  kEightRanks, draw)));
   }
   CHECK(bucketed == window);
   CHECK(modal == window);
 }
 
 TEST_CASE("without packing, rows are padded to the longest of their micro-batch") {
-  const Model model = Named("qwen2-vl-7b");
+  const Model model = NamedModel("qwen2-vl-7b");
   const Workload workload = Skewed();
   const std::vector<Row> rows = RowsOfStep(model, workload, 3);
-  const StepLoads step = DrawStep(model, workload, kShape, 3);
+  const StepLoads step = DrawStep(model, workload, kEightRanks, 3);
   double padded = 0, real = 0;
   for (int r = 0; r < 8; ++r) {
     for (int i = 0; i < 4; ++i) {
@@ -163,9 +159,9 @@ TEST_CASE("without packing, rows are padded to the longest of their micro-batch"
 }
 
 TEST_CASE("packing takes as many samples as fit, and pads nothing") {
-  const Model model = Named("qwen2-vl-7b");
+  const Model model = NamedModel("qwen2-vl-7b");
   const std::string packing = R"(, "packing": {"policy": "length", "max_tokens": 16384})";
-  const StepLoads step = DrawStep(model, Skewed(packing), kShape, 0);
+  const StepLoads step = DrawStep(model, Skewed(packing), kEightRanks, 0);
   CHECK(step.padding_share == 0);
   CHECK(step.samples > 64);
   CHECK(step.pack_fill > 0.9);  // short samples fill what long ones leave
@@ -180,7 +176,7 @@ TEST_CASE("packing takes as many samples as fit, and pads nothing") {
   CHECK(TotalsOf(step).real == tokens);
   for (const char* balance : {"count", "load", "post"}) {
     const StepLoads other =
-        DrawStep(model, Skewed(packing + ", \"balance\": \"" + balance + "\""), kShape, 0);
+        DrawStep(model, Skewed(packing + ", \"balance\": \"" + balance + "\""), kEightRanks, 0);
     CHECK(TotalsOf(other) == TotalsOf(step));
   }
   // Attention stays inside of a sample: no sequence is longer than the longest of them.
@@ -193,10 +189,10 @@ TEST_CASE("packing takes as many samples as fit, and pads nothing") {
 }
 
 TEST_CASE("equal samples pack without a gap, and odd ones to at least half") {
-  const Model model = Named("llama-2-7b");
+  const Model model = NamedModel("llama-2-7b");
   const StepLoads equal = DrawStep(
       model,
-      Parse(
+      ParseWorkload(
           R"({"global_batch_size": 16, "text_tokens": 512, "packing": {"policy": "length", "max_tokens": 4096}})"),
       {4, 2, 2, 1}, 2);
   CHECK(equal.samples == 16 * 8);
@@ -211,7 +207,7 @@ TEST_CASE("equal samples pack without a gap, and odd ones to at least half") {
     for (std::uint64_t draw = 0; draw < 3; ++draw) {
       const StepLoads step = DrawStep(
           model,
-          Parse(
+          ParseWorkload(
               std::string(
                   R"({"global_batch_size": 16, "packing": {"policy": "length", "max_tokens": 4096}, "mixture": [{"text_tokens": )") +
               lengths + "}]}"),
@@ -224,7 +220,7 @@ TEST_CASE("equal samples pack without a gap, and odd ones to at least half") {
   // Longer than a row: one of its own.
   const StepLoads longer = DrawStep(
       model,
-      Parse(
+      ParseWorkload(
           R"({"global_batch_size": 4, "text_tokens": 5000, "packing": {"policy": "length", "max_tokens": 4096}})"),
       {2, 2, 1, 1}, 0);
   CHECK(longer.samples == 4);
@@ -232,12 +228,12 @@ TEST_CASE("equal samples pack without a gap, and odd ones to at least half") {
 }
 
 TEST_CASE("bucketing by length pads less; by modality, a micro-batch has one kind of media") {
-  const Model model = Named("qwen2-vl-7b");
+  const Model model = NamedModel("qwen2-vl-7b");
   double random = 0, by_length = 0;
   for (std::uint64_t draw = 0; draw < 8; ++draw) {
-    random += DrawStep(model, Skewed(), kShape, draw).padding_share / 8;
+    random += DrawStep(model, Skewed(), kEightRanks, draw).padding_share / 8;
     by_length +=
-        DrawStep(model, Skewed(R"(, "bucketing": "length")"), kShape, draw).padding_share / 8;
+        DrawStep(model, Skewed(R"(, "bucketing": "length")"), kEightRanks, draw).padding_share / 8;
   }
   CHECK(by_length < 0.2 * random);
   for (const char* packing : {"", R"(, "packing": {"policy": "length", "max_tokens": 16384})"}) {
@@ -258,14 +254,14 @@ TEST_CASE("bucketing by length pads less; by modality, a micro-batch has one kin
 }
 
 TEST_CASE("what balance is for: the more it knows, the more even it gets") {
-  const Model model = Named("qwen2-vl-7b");
+  const Model model = NamedModel("qwen2-vl-7b");
   const std::size_t vision = 0, backbone = model.modules.size() - 1;
   const auto mean = [&](const char* balance) {
     const Workload workload =
         Skewed(std::string(", \"draws\": 24, \"packing\": {\"policy\": \"length\", \"max_tokens\": "
                            "16384}, \"balance\": \"") +
                balance + "\"");
-    return FiguresOfData(model, workload, DrawSteps(model, workload, kShape));
+    return FiguresOfData(model, workload, DrawSteps(model, workload, kEightRanks));
   };
   const DataFigures none = mean("none"), load = mean("load"), post = mean("post");
   CHECK(load.modules[backbone].imbalance < none.modules[backbone].imbalance);
@@ -278,7 +274,7 @@ TEST_CASE("what balance is for: the more it knows, the more even it gets") {
   // What cannot be split goes round: one image in 32 micro-batches of 8 replicas, each its turn.
   const StepLoads turns = DrawStep(
       model,
-      Parse(
+      ParseWorkload(
           R"({"global_batch_size": 256, "balance": "post", "mixture": [{"text_tokens": 9, "weight": 7}, {"text_tokens": 9, "images": [{"width": 448, "height": 448}]}]})"),
       {8, 32, 1, 1}, 0);
   CHECK(turns.imbalance[vision] < 1.15);
@@ -295,13 +291,13 @@ TEST_CASE("what balance is for: the more it knows, the more even it gets") {
 }
 
 TEST_CASE("the work that all wait for falls with every policy, padded rows too") {
-  const Model model = Named("qwen2-vl-7b");
+  const Model model = NamedModel("qwen2-vl-7b");
   const std::size_t vision = 0, backbone = model.modules.size() - 1;
   const auto flops = [&](const char* balance, const char* bucketing, std::size_t module) {
     const Workload workload = Skewed(std::string(R"(, "draws": 16, "balance": ")") + balance +
                                      R"(", "bucketing": ")" + bucketing + "\"");
     double sum = 0;
-    for (const StepLoads& step : DrawSteps(model, workload, kShape)) {
+    for (const StepLoads& step : DrawSteps(model, workload, kEightRanks)) {
       sum += step.lockstep_flops[module];
     }
     return sum;
@@ -312,18 +308,18 @@ TEST_CASE("the work that all wait for falls with every policy, padded rows too")
   CHECK(flops("none", "length", backbone) < 0.6 * none);
   CHECK(flops("post", "none", vision) < flops("none", "none", vision));
   // Of plain data: micro_batches · micro_batch_size · the work of one.
-  const Workload plain = Parse(R"({"global_batch_size": 64, "text_tokens": 512})");
-  const StepLoads even = DrawStep(model, plain, kShape, 0);
+  const Workload plain = ParseWorkload(R"({"global_batch_size": 64, "text_tokens": 512})");
+  const StepLoads even = DrawStep(model, plain, kEightRanks, 0);
   CHECK(even.lockstep_flops.back() ==
         doctest::Approx(8 * SequenceWork(model.Backbone())(512)).epsilon(1e-12));
 }
 
 TEST_CASE("count deals rows with media out evenly, load evens out the backbone more") {
-  const Model model = Named("llava-1.5-7b");  // every image 576 tokens
+  const Model model = NamedModel("llava-1.5-7b");  // every image 576 tokens
   const auto step = [&](const char* balance, std::uint64_t draw) {
     return DrawStep(
         model,
-        Parse(
+        ParseWorkload(
             std::string(
                 R"({"global_batch_size": 128, "mixture": [{"text_tokens": {"lognormal": [300, 1], "max": 4000}}, {"text_tokens": 60, "images": [{"width": 9, "height": 9}]}], "balance": ")") +
             balance + "\"}"),
@@ -357,13 +353,13 @@ TEST_CASE("count deals rows with media out evenly, load evens out the backbone m
 }
 
 TEST_CASE("a micro-batch without media leaves encoders idle, or pays for one smallest image") {
-  const Model model = Named("qwen2-vl-7b");
+  const Model model = NamedModel("qwen2-vl-7b");
   const std::string data =
       R"({"global_batch_size": 32, "mixture": [{"text_tokens": 100}, {"text_tokens": 10, "images": [{"width": 448, "height": 448}]}])";
   const StepShape shape{8, 4, 1, 1};
-  const StepLoads idle = DrawStep(model, Parse(data + "}"), shape, 0);
+  const StepLoads idle = DrawStep(model, ParseWorkload(data + "}"), shape, 0);
   const StepLoads dummy =
-      DrawStep(model, Parse(data + R"(, "text_only": "dummy_forward"})"), shape, 0);
+      DrawStep(model, ParseWorkload(data + R"(, "text_only": "dummy_forward"})"), shape, 0);
   int without = 0;
   for (std::size_t k = 0; k < 32; ++k) {
     const ModuleLoad& still = idle.micro_batches[k].modules[0];
@@ -387,10 +383,11 @@ TEST_CASE("a micro-batch without media leaves encoders idle, or pays for one sma
   for (const char* name :
        {"llava-1.6-7b", "internvl2-8b", "qwen-vl", "fuyu-8b", "clip-vit-l-14", "qwen2.5-vl-7b",
         "blip2-opt-2.7b", "idefics2-8b", "vjepa2-g-llama-3.1-8b"}) {
-    const StepLoads step = DrawStep(
-        Named(name),
-        Parse(R"({"global_batch_size": 2, "text_tokens": 8, "text_only": "dummy_forward"})"),
-        {2, 1, 1, 1}, 0);
+    const StepLoads step =
+        DrawStep(NamedModel(name),
+                 ParseWorkload(
+                     R"({"global_batch_size": 2, "text_tokens": 8, "text_only": "dummy_forward"})"),
+                 {2, 1, 1, 1}, 0);
     CAPTURE(name);
     CHECK(step.micro_batches[0].modules[0].tokens > 0);
     CHECK(step.micro_batches[0].modules[0].real_tokens == 0);
@@ -399,10 +396,10 @@ TEST_CASE("a micro-batch without media leaves encoders idle, or pays for one sma
 }
 
 TEST_CASE("a tower of its own for videos; learned queries in the place of what they read") {
-  const Model video = Named("vjepa2-g-llama-3.1-8b");
+  const Model video = NamedModel("vjepa2-g-llama-3.1-8b");
   const StepLoads step = DrawStep(
       video,
-      Parse(
+      ParseWorkload(
           R"({"global_batch_size": 2, "mixture": [{"text_tokens": 8, "video": [{"frames": 64, "width": 384, "height": 384}]}]})"),
       {1, 2, 1, 1}, 0);
   CHECK(step.micro_batches[0].modules[0].tokens > 0);
@@ -410,8 +407,8 @@ TEST_CASE("a tower of its own for videos; learned queries in the place of what t
   CHECK(step.text_only_share == 0);
   // BLIP-2: the Q-Former's 32 queries read the 257 tokens of the image.
   const SampleLoad blip = LoadOfSample(
-      Named("blip2-opt-2.7b"),
-      Parse(
+      NamedModel("blip2-opt-2.7b"),
+      ParseWorkload(
           R"({"global_batch_size": 1, "text_tokens": 8, "images": [{"width": 224, "height": 224, "count": 3}]})"),
       nullptr);
   REQUIRE(blip.modules.size() == 3);
@@ -424,11 +421,11 @@ TEST_CASE("a tower of its own for videos; learned queries in the place of what t
 }
 
 TEST_CASE("GPUs that share a replica's images cannot share one image") {
-  const Model model = Named("llava-1.5-7b");
+  const Model model = NamedModel("llava-1.5-7b");
   const auto share = [&](int images, int ranks, const char* more) {
     const StepLoads step = DrawStep(
         model,
-        Parse(
+        ParseWorkload(
             R"({"global_batch_size": 2, "text_tokens": 8, "images": [{"width": 9, "height": 9, "count": )" +
             std::to_string(images) + "}]" + more + "}"),
         {2, 1, 1, ranks}, 0);
@@ -441,7 +438,7 @@ TEST_CASE("GPUs that share a replica's images cannot share one image") {
   CHECK(share(12, 8, "") == doctest::Approx(2.0 / 12));
   CHECK(share(12, 1, "") == 1);
   // Of unlike sizes, by work is more even than by number. One replica has the same images by both.
-  const Model qwen = Named("qwen2-vl-7b");
+  const Model qwen = NamedModel("qwen2-vl-7b");
   const auto mean = [&](const char* balance) {
     const Workload workload = Skewed(std::string(R"(, "balance": ")") + balance + "\"");
     return MeanMicroBatch(DrawSteps(qwen, workload, {1, 8, 8, 4})).modules[0].busiest_share;
@@ -451,10 +448,10 @@ TEST_CASE("GPUs that share a replica's images cannot share one image") {
 }
 
 TEST_CASE("nothing moves between replicas without post-balancing, or with one replica") {
-  const Model model = Named("qwen2-vl-7b");
+  const Model model = NamedModel("qwen2-vl-7b");
   for (const char* balance : {"none", "count", "load"}) {
     for (const double moved :
-         DrawStep(model, Skewed(std::string(R"(, "balance": ")") + balance + "\""), kShape, 1)
+         DrawStep(model, Skewed(std::string(R"(, "balance": ")") + balance + "\""), kEightRanks, 1)
              .moved_tokens) {
       CHECK(moved == 0);
     }
@@ -462,7 +459,7 @@ TEST_CASE("nothing moves between replicas without post-balancing, or with one re
   const StepLoads one = DrawStep(model, Skewed(R"(, "balance": "post")"), {1, 32, 2, 1}, 1);
   for (const double moved : one.moved_tokens) CHECK(moved == 0);
   // At most everything moves.
-  const StepLoads post = DrawStep(model, Skewed(R"(, "balance": "post")"), kShape, 1);
+  const StepLoads post = DrawStep(model, Skewed(R"(, "balance": "post")"), kEightRanks, 1);
   const Totals totals = TotalsOf(post);
   CHECK(post.moved_tokens[0] > 0);
   CHECK(post.moved_tokens[0] <= totals.encoder);
@@ -472,19 +469,19 @@ TEST_CASE("nothing moves between replicas without post-balancing, or with one re
 }
 
 TEST_CASE("a step is a pure function of its arguments, on any number of threads") {
-  const Model model = Named("qwen2-vl-7b");
+  const Model model = NamedModel("qwen2-vl-7b");
   const std::vector<std::string> policies = {
       "", R"(, "balance": "post")", R"(, "bucketing": "length", "balance": "count")",
       R"(, "packing": {"policy": "length", "max_tokens": 4096}, "bucketing": "modality", "balance": "load")"};
   std::vector<std::string> alone(policies.size()), together(policies.size());
   for (std::size_t k = 0; k < policies.size(); ++k) {
-    alone[k] = Show(DrawStep(model, Skewed(policies[k]), kShape, 9));
+    alone[k] = Show(DrawStep(model, Skewed(policies[k]), kEightRanks, 9));
   }
   std::vector<std::thread> threads;
   for (std::size_t k = policies.size(); k-- > 0;) {
     threads.emplace_back([&, k] {
-      DrawStep(model, Skewed(policies[k]), kShape, 8);  // another step first changes nothing
-      together[k] = Show(DrawStep(model, Skewed(policies[k]), kShape, 9));
+      DrawStep(model, Skewed(policies[k]), kEightRanks, 8);  // another step first changes nothing
+      together[k] = Show(DrawStep(model, Skewed(policies[k]), kEightRanks, 9));
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -492,21 +489,21 @@ TEST_CASE("a step is a pure function of its arguments, on any number of threads"
   for (std::size_t k = 0; k < policies.size(); ++k) {  // and all steps are each of them
     Workload ten = Skewed(policies[k]);
     ten.draws = 10;
-    const std::vector<StepLoads> steps = DrawSteps(model, ten, kShape);
+    const std::vector<StepLoads> steps = DrawSteps(model, ten, kEightRanks);
     REQUIRE(steps.size() == 10);
     CHECK(Show(steps[9]) == alone[k]);
   }
-  CHECK(alone[0] != Show(DrawStep(model, Skewed(), kShape, 10)));
+  CHECK(alone[0] != Show(DrawStep(model, Skewed(), kEightRanks, 10)));
   Workload other = Skewed();
   other.seed = 6;
-  CHECK(alone[0] != Show(DrawStep(model, other, kShape, 9)));
+  CHECK(alone[0] != Show(DrawStep(model, other, kEightRanks, 9)));
 }
 
 TEST_CASE("the longest load holds every drawn one, and the longest sample") {
-  const Model model = Named("qwen2-vl-7b");
+  const Model model = NamedModel("qwen2-vl-7b");
   for (const char* more : {"", R"(, "packing": {"policy": "length", "max_tokens": 16384})"}) {
     const Workload workload = Skewed(more);
-    const std::vector<StepLoads> steps = DrawSteps(model, workload, kShape);
+    const std::vector<StepLoads> steps = DrawSteps(model, workload, kEightRanks);
     REQUIRE(steps.size() == 8);
     const SampleLoad longest = LongestLoad(model, workload, steps);
     const SampleLoad mean = MeanMicroBatch(steps);
@@ -536,8 +533,8 @@ TEST_CASE("the longest load holds every drawn one, and the longest sample") {
 }
 
 TEST_CASE("figures for users") {
-  const Model model = Named("llava-1.5-7b");
-  const Workload workload = Parse(
+  const Model model = NamedModel("llava-1.5-7b");
+  const Workload workload = ParseWorkload(
       R"({"global_batch_size": 64, "draws": 4, "mixture": [
         {"weight": 3, "text_tokens": {"uniform": [101, 200]}},
         {"weight": 1, "text_tokens": 40, "images": [{"width": 9, "height": 9}]}]})");

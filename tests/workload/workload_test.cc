@@ -5,18 +5,14 @@
 #include "models/reader.h"
 #include "sim/core/object_reader.h"
 #include "tests/support/shared.h"
+#include "tests/workload/fixtures.h"
 
 namespace aurum {
 namespace {
 
-Workload Parse(const std::string& text) {
-  const JsonDocument document = ParseJson(text, "workload.json");
-  return ReadWorkload(ObjectReader(document, document.root, "/workload"));
-}
-
 SampleLoad Load(const std::string& model, const std::string& workload,
                 std::vector<Diagnostic>* warnings = nullptr) {
-  return LoadOfSample(ReadModel(OpenModel(model, ".")), Parse(workload), warnings);
+  return LoadOfSample(ReadModel(OpenModel(model, ".")), ParseWorkload(workload), warnings);
 }
 
 TEST_CASE("a sample is text and media tokens by the family's rule") {
@@ -77,19 +73,20 @@ TEST_CASE("what a model cannot take, and what is left idle, is said") {
 }
 
 TEST_CASE("the reader is strict") {
-  CHECK(ThrownBy([] { Parse(R"({"global_batch_size": 0, "text_tokens": 1})"); }).code == 107);
-  CHECK(ThrownBy([] { Parse(R"({"text_tokens": 1})"); }).code == 102);
+  CHECK(ThrownBy([] { ParseWorkload(R"({"global_batch_size": 0, "text_tokens": 1})"); }).code ==
+        107);
+  CHECK(ThrownBy([] { ParseWorkload(R"({"text_tokens": 1})"); }).code == 102);
   CHECK(ThrownBy([] {
-          Parse(R"({"global_batch_size": 1, "text_token": 1, "text_tokens": 1})");
+          ParseWorkload(R"({"global_batch_size": 1, "text_token": 1, "text_tokens": 1})");
         }).help == "did you mean 'text_tokens'?");
   CHECK(ThrownBy([] {
-          Parse(R"({"global_batch_size": 1, "text_tokens": 1, "new_tokens": 4})");
+          ParseWorkload(R"({"global_batch_size": 1, "text_tokens": 1, "new_tokens": 4})");
         }).code == 109);
   CHECK(ThrownBy([] {
-          Parse(R"({"task": "generate", "global_batch_size": 1, "text_tokens": 1})");
+          ParseWorkload(R"({"task": "generate", "global_batch_size": 1, "text_tokens": 1})");
         }).code == 102);
   CHECK(ThrownBy([] {
-          Parse(R"({"task": "trian", "global_batch_size": 1, "text_tokens": 1})");
+          ParseWorkload(R"({"task": "trian", "global_batch_size": 1, "text_tokens": 1})");
         }).help.find("train") != std::string::npos);
 }
 

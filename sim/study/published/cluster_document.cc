@@ -119,10 +119,6 @@ void ShrinkHgx(std::int64_t gpus, Json* node) {
   }
 }
 
-void Remove(Json* object, std::string_view key) {
-  std::erase_if(object->members(), [&](const auto& member) { return member.first == key; });
-}
-
 // One GPU: a card in a slot.
 void MakeSingle(Json* node) {
   const Json* pcie = node->Find("pcie");

@@ -16,6 +16,15 @@ bool Contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
+bool ContainsAny(const std::string& text, std::initializer_list<std::string_view> parts) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](std::string_view part) { return Contains(text, part); });
+}
+
+void Remove(Json* object, std::string_view key) {
+  std::erase_if(object->members(), [&](const auto& member) { return member.first == key; });
+}
+
 std::vector<std::string> SplitList(const std::string& text) {
   std::vector<std::string> parts;
   for (std::size_t from = 0; from <= text.size();) {

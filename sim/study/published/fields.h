@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -47,6 +48,8 @@ class Row {
 
 std::string Lower(std::string text);
 bool Contains(std::string_view text, std::string_view part);
+bool ContainsAny(const std::string& text, std::initializer_list<std::string_view> parts);
+void Remove(Json* object, std::string_view key);  // a member, where there is one
 // The first whole number in `text` at or after `from`, nothing if there is none.
 std::vector<std::string> SplitList(const std::string& text);  // at commas; empty parts left out
 std::optional<std::int64_t> FirstNumber(std::string_view text, std::size_t from = 0);

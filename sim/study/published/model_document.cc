@@ -46,10 +46,6 @@ void Alternate(Model* model) {
   backbone = std::move(alternating);
 }
 
-void Remove(Json* object, std::string_view key) {
-  std::erase_if(object->members(), [&](const auto& member) { return member.first == key; });
-}
-
 Json Tower(const TowerFacts& tower, bool vision) {
   Json module = Json::Object();
   module.Set("name", vision ? "vision" : "text");

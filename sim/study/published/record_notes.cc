@@ -40,11 +40,6 @@ std::size_t DigitsEnd(const std::string& text, std::size_t from) {
   return from;
 }
 
-bool ContainsAny(const std::string& text, std::initializer_list<std::string_view> parts) {
-  return std::any_of(parts.begin(), parts.end(),
-                     [&](std::string_view part) { return Contains(text, part); });
-}
-
 // The number before the first " w" or "w" that ends a word, where it may be a GPU's power.
 std::optional<double> WattsIn(const std::string& text) {
   for (std::size_t at = 0; at < text.size(); ++at) {

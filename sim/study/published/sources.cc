@@ -121,7 +121,7 @@ bool SetFact(const std::string& fact, const Json& value, RecordFacts* facts) {
 
 namespace {
 
-bool ContainsAny(const std::string& text, const std::vector<std::string>& parts) {
+bool ContainsAnyOf(const std::string& text, const std::vector<std::string>& parts) {
   return std::any_of(parts.begin(), parts.end(),
                      [&](const std::string& part) { return Contains(text, part); });
 }
@@ -147,11 +147,12 @@ bool SourceReading::Matches(const RecordFacts& facts) const {
   if (model_parallel &&
       *model_parallel != (facts.plan.tp.value_or(1) > 1 || facts.plan.pp.value_or(1) > 1))
     return false;
-  if (!gpu_contains.empty() && !ContainsAny(Lower(facts.hardware.gpu), gpu_contains)) return false;
+  if (!gpu_contains.empty() && !ContainsAnyOf(Lower(facts.hardware.gpu), gpu_contains))
+    return false;
   if (!text_contains.empty() &&
-      !ContainsAny(Lower(facts.source + "; " + facts.precision + "; " + facts.software + "; " +
-                         facts.framework + "; " + facts.citation + "; " + facts.notes),
-                   text_contains))
+      !ContainsAnyOf(Lower(facts.source + "; " + facts.precision + "; " + facts.software + "; " +
+                           facts.framework + "; " + facts.citation + "; " + facts.notes),
+                     text_contains))
     return false;
   if (version_from > 0 && facts.version.value_or(0) < version_from) return false;
   if (version_to > 0 && (!facts.version || *facts.version > version_to)) return false;
