@@ -86,8 +86,7 @@ std::string WhyWithoutEffect(const Scenario& s, const std::string& pointer) {
           backbone + "expert_buffer_mb"}))
     return plan.ep == 1 && plan.expert_tp == 1 ? "ep is 1" : "";
   if (is({"/plan/overlap/pipeline"})) return plan.StageCount() == 1 ? "there is one stage" : "";
-  if (is({"/plan/overlap/offload"}))
-    return plan.offload.Any() ? "" : "nothing is offloaded";
+  if (is({"/plan/overlap/offload"})) return plan.offload.Any() ? "" : "nothing is offloaded";
   return "";
 }
 
@@ -108,15 +107,14 @@ std::vector<Twin> TwinsOf(const PlanSpace& space, const ChoiceIndices& at, const
     if (why.empty()) continue;
     std::vector<std::size_t> less;
     for (std::size_t choice = 0; choice < dimension.choices.size(); ++choice) {
-      const bool same = !orders || (value(choice).IsString() &&
-                                    GroupsOfOrder(s.plan, value(choice).AsString()) ==
-                                        OrderOfGroups(s.plan, s.plan.rank_order));
+      const bool same =
+          !orders || (value(choice).IsString() && GroupsOfOrder(s.plan, value(choice).AsString()) ==
+                                                      OrderOfGroups(s.plan, s.plan.rank_order));
       const auto says = [&](std::size_t c) { return std::pair(Says(value(c)), c); };
       if (same && says(choice) < says(at[d])) less.push_back(choice);
     }
-    std::stable_sort(less.begin(), less.end(), [&](std::size_t a, std::size_t b) {
-      return Says(value(a)) < Says(value(b));
-    });
+    std::stable_sort(less.begin(), less.end(),
+                     [&](std::size_t a, std::size_t b) { return Says(value(a)) < Says(value(b)); });
     for (const std::size_t choice : less)
       twins.push_back({d, choice, dimension.name + " has no effect: " + why});
   }
