@@ -36,6 +36,7 @@ std::string Wrap(const std::string& text, std::size_t margin, std::size_t column
   std::size_t at = 0;
   while (at < text.size()) {
     std::size_t end = text.find(' ', at);
+    if (text.compare(std::min(end, text.size()), 2, " %") == 0) end = text.find(' ', end + 1);
     if (end == std::string::npos) end = text.size();
     const std::string word = text.substr(at, end - at);
     at = end + 1;
@@ -271,6 +272,13 @@ Table CommTable(const ShownStep& s) {
                            item.LinkBinds() ? "" : " (latency, protocol)")
              : ""});
     group = name;
+    // Which of them is waited for cannot be told apart: they take turns on one lane.
+    if (item.uses.size() < 2) continue;
+    for (const CommUse& use : item.uses) {
+      table.Row({"", Indent(1) + use.collective, "", std::to_string(use.calls),
+                 ShowBytes(use.bytes), ShowSeconds(use.running_s), "",
+                 use.running_s > 0 ? ShowRate(use.bus_bytes / use.running_s) : "", ""});
+    }
   }
   return table;
 }

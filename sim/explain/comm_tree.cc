@@ -12,7 +12,10 @@
 #include "sim/study/wire_bound.h"
 
 // An op of the simulated program knows its bytes, not which collective it is: the plan is lowered a second
-// time with its communications, and ops of one stage, lane, kind, module and size are the same. What is
+// time with its communications. The same plan gives the same ops in the same order, so an op's number tells
+// which collective it is. (A reduce-scatter and the all-gather behind it have one size, lane and module: by
+// those they cannot be told apart.) Where a collective is simulated step by step there are more ops, and
+// those of one stage, lane, kind, module and size are every collective that is known of them. What is
 // possible is the wire bound of that collective over all groups of its kind at once; bytes over both times
 // are compared as bus bandwidths, which is what nccl-tests prints, so a user can hold it against a
 // measurement of his own.
@@ -45,35 +48,60 @@ PartKey KeyOf(const OpInfo& info) {
   return {info.kind, info.lane, info.module < 0 ? -1 : info.module, info.head};
 }
 
-// Which communication an op is, by what two programs of one plan have in common.
+// Which communications an op is, by what two programs of one plan have in common.
 class Told {
  public:
-  explicit Told(const Scenario& scenario) {
+  Told(const Scenario& scenario, const Program& simulated) {
     LowerOptions options;
     options.for_execution = true;
     program_ = Lower(scenario, options);
+    in_order_ = std::equal(simulated.info.begin(), simulated.info.end(), program_.info.begin(),
+                           program_.info.end(), [](const OpInfo& a, const OpInfo& b) {
+                             return a.rank_class == b.rank_class && KeyOf(a) == KeyOf(b) &&
+                                    a.bytes == b.bytes;
+                           });
+    if (in_order_) return;
     for (OpId op = 0; op < program_.info.size(); ++op) {
       const std::uint32_t comm = program_.work[op].communication;
       if (comm == kNoWork) continue;
       const OpInfo& info = program_.info[op];
       const int stage = program_.classes[info.rank_class].stage;
-      exact_.try_emplace({stage, KeyOf(info), info.bytes}, comm);
-      near_.try_emplace({stage, KeyOf(info)}, comm);
+      exact_[{stage, KeyOf(info), info.bytes}].insert(comm);
+      near_[{stage, KeyOf(info)}].insert(comm);
     }
   }
 
-  // Nullptr where none is known. Of ops whose size depends on the micro-batch, one of the same kind.
-  const Communication* Of(int stage, const OpInfo& info) const {
+  // Empty where none is known; several where it may be any of them. Of ops whose size depends on the
+  // micro-batch, those of the same kind.
+  std::vector<const Communication*> Of(OpId op, int stage, const OpInfo& info) const {
+    if (in_order_) {
+      const std::uint32_t comm = program_.work[op].communication;
+      if (comm == kNoWork) return {};
+      return {&program_.communications[comm]};
+    }
     const auto exact = exact_.find({stage, KeyOf(info), info.bytes});
-    if (exact != exact_.end()) return &program_.communications[exact->second];
+    if (exact != exact_.end()) return Distinct(exact->second);
     const auto near = near_.find({stage, KeyOf(info)});
-    return near == near_.end() ? nullptr : &program_.communications[near->second];
+    return near == near_.end() ? std::vector<const Communication*>{} : Distinct(near->second);
   }
 
  private:
+  // One of each collective.
+  std::vector<const Communication*> Distinct(const std::set<std::uint32_t>& comms) const {
+    std::map<std::pair<bool, CollectiveKind>, const Communication*> distinct;
+    for (const std::uint32_t comm : comms) {
+      const Communication& one = program_.communications[comm];
+      distinct.try_emplace({one.transfer, one.kind}, &one);
+    }
+    std::vector<const Communication*> out;
+    for (const auto& [kind, one] : distinct) out.push_back(one);
+    return out;
+  }
+
   Program program_;
-  std::map<std::tuple<int, PartKey, double>, std::uint32_t> exact_;
-  std::map<std::tuple<int, PartKey>, std::uint32_t> near_;
+  bool in_order_ = false;
+  std::map<std::tuple<int, PartKey, double>, std::set<std::uint32_t>> exact_;
+  std::map<std::tuple<int, PartKey>, std::set<std::uint32_t>> near_;
 };
 
 // Wire bounds a byte, asked once for each collective of each kind of group.
@@ -115,7 +143,7 @@ class Bounds {
 };
 
 struct Sums {
-  std::set<std::string> names;
+  std::map<std::string, CommUse> uses;
   double running_s = 0, bus_bytes = 0, wire_s = 0, longest_wire_s = 0;
   LinkKind bottleneck = LinkKind::kNetwork;
   int ranks = 1;
@@ -145,7 +173,7 @@ std::string_view CommGroupName(CommGroup group) {
 }
 
 CommTree MakeCommTree(const Evaluation& e, const std::vector<TimePart>& parts, int rank_class) {
-  const Told told(e.scenario);
+  const Told told(e.scenario, e.program);
   Bounds bounds(e.scenario, e.program.classes[static_cast<std::size_t>(rank_class)].first_gpu);
   const double host_rate = HostLinkBandwidth(*e.scenario.cluster);
   const std::vector<bool> own = OwnOps(e.program, rank_class);
@@ -154,20 +182,35 @@ CommTree MakeCommTree(const Evaluation& e, const std::vector<TimePart>& parts, i
     const OpInfo& info = e.program.info[op];
     if (!own[op] || info.lane == Lane::kMain) continue;
     Sums& of = sums[KeyOf(info)];
-    of.running_s += Seconds(e.outcome.schedule.end[op] - e.outcome.schedule.start[op]);
+    const double running_s = Seconds(e.outcome.schedule.end[op] - e.outcome.schedule.start[op]);
+    of.running_s += running_s;
     if (info.bytes <= 0) continue;
+    const auto use = [&](const std::string& name, double bus_bytes) {
+      CommUse& one = of.uses[name];
+      one.calls += 1;
+      one.bytes += info.bytes;
+      one.running_s += running_s;
+      one.bus_bytes += bus_bytes;
+    };
     if (info.kind == OpKind::kHostTransfer) {
-      of.names.insert("copy");
+      use("copy", info.bytes);
       of.bus_bytes += info.bytes;
       if (host_rate > 0) of.wire_s += info.bytes / host_rate;
       of.bottleneck = LinkKind::kPcie;
       continue;
     }
-    const Communication* comm = told.Of(e.program.classes[info.rank_class].stage, info);
-    if (comm == nullptr) continue;
+    const auto comms = told.Of(op, e.program.classes[info.rank_class].stage, info);
+    if (comms.empty()) continue;
+    std::string name;
+    for (const Communication* one : comms) {
+      const std::string word = one->transfer ? "transfer" : std::string(CollectiveName(one->kind));
+      name += (name.empty() ? "" : " or ") + word;
+    }
+    const Communication* comm = comms.front();
     const Bounds::PerByte& bound = bounds.Of(*comm);
-    of.names.insert(comm->transfer ? "transfer" : CollectiveName(comm->kind));
-    of.bus_bytes += info.bytes * (comm->transfer ? 1 : BusFactor(comm->kind, bound.ranks));
+    const double bus_bytes = info.bytes * (comm->transfer ? 1 : BusFactor(comm->kind, bound.ranks));
+    use(name, bus_bytes);
+    of.bus_bytes += bus_bytes;
     const double wire_s = info.bytes * bound.seconds;
     of.wire_s += wire_s;
     if (wire_s > of.longest_wire_s) {
@@ -189,8 +232,11 @@ CommTree MakeCommTree(const Evaluation& e, const std::vector<TimePart>& parts, i
     item.group = GroupOf(part);
     item.part = part;
     const Sums& of = sums[KeyOf(part)];
-    for (const std::string& name : of.names)
+    for (const auto& [name, use] : of.uses) {
       item.collective += (item.collective.empty() ? "" : ", ") + name;
+      item.uses.push_back(use);
+      item.uses.back().collective = name;
+    }
     item.ranks = of.ranks;
     item.over_network = of.over_network;
     item.running_s = of.running_s;

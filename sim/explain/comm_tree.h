@@ -22,12 +22,21 @@ enum class CommGroup : std::uint8_t {
 };
 std::string_view CommGroupName(CommGroup group);  // "tensor parallel", "data parallel", …
 
+// One collective of an item: sequence parallelism's reduce-scatters and all-gathers are two of one.
+struct CommUse {
+  std::string
+      collective;  // "all_gather"; "all_gather or reduce_scatter" where its steps cannot be told apart
+  std::int64_t calls = 0;
+  double bytes = 0, running_s = 0, bus_bytes = 0;
+};
+
 struct CommItem {
   CommGroup group = CommGroup::kTensor;
   TimePart part;  // busy, exposed, bytes, ops: of the step
   std::string
       collective;  // "all_reduce", "transfer", "copy"; several: "all_gather, reduce_scatter"
-  int ranks = 2;   // of one group
+  std::vector<CommUse> uses;  // by collective
+  int ranks = 2;              // of one group
   bool over_network = false;  // a group spans nodes
   double running_s = 0;       // sum of all ops; over `part.busy` where several run at once
   // By nccl-tests' bus bandwidth (a transfer: bytes over time): what is reached over the time that it

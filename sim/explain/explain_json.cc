@@ -102,6 +102,18 @@ Json CommJson(const Evaluation& e, const Explanation& x) {
     entry.Set("what", DescribePart(item.part, *e.scenario.model));
     entry.Set("module", ModuleName(e, item.part.module));
     entry.Set("collective", item.collective);
+    if (item.uses.size() > 1) {
+      Json uses = Json::Array();
+      for (const CommUse& use : item.uses) {
+        Json one = Json::Object();
+        one.Set("collective", use.collective);
+        one.Set("ops", use.calls);
+        one.Set("bytes", use.bytes);
+        one.Set("running_s", use.running_s);
+        uses.Append(std::move(one));
+      }
+      entry.Set("collectives", std::move(uses));
+    }
     entry.Set("ranks", item.ranks);
     entry.Set("over_network", item.over_network);
     entry.Set("ops", item.part.ops);

@@ -166,11 +166,16 @@ std::string TopologyText(const Evaluation& e, const Explanation& x) {
   constexpr double kHidden = 0.25;
   std::string text =
       std::string("The topology ") + (matters ? "matters" : "does not matter") + " here because ";
-  text +=
-      matters || x.comm->ExposedShare() > kHidden
-          ? fmt::format("compute waits {} of the step for communication, {} of which is exposed",
-                        waits, exposed)
-          : fmt::format("{} of communication is exposed ({} of the step)", exposed, waits);
+  if (matters) {
+    text += fmt::format("{} of communication is exposed: compute waits {} of the step for it",
+                        exposed, waits);
+  } else if (x.comm->ExposedShare() > kHidden) {
+    text += fmt::format(
+        "compute waits no more than {} of the step for communication ({} of it is exposed)", waits,
+        exposed);
+  } else {
+    text += fmt::format("{} of communication is exposed ({} of the step)", exposed, waits);
+  }
   text += fmt::format("; links a thousand times as fast would {} {} of the step",
                       all.step_share < -5e-4 ? "cost" : "save", Percent(std::abs(all.step_share)));
   std::string kinds;

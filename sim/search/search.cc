@@ -13,6 +13,7 @@
 #include "sim/core/parallel.h"
 #include "sim/core/units.h"
 #include "sim/search/bound.h"
+#include "sim/search/twins.h"
 #include "sim/study/axis.h"
 #include "sim/study/budget.h"
 
@@ -31,7 +32,7 @@
 // them, and the search ends with a proof (A*, Hart et al. 1968; Land and Doig 1960).
 //
 // Example: GPT-3 175B on 64 A100, Calculon's 3.2 million executions: a third are the same plan as
-// another, two fifths name networks that no order of ranks gives, and of the rest 2,300 are simulated.
+// another, two fifths name networks that no order of ranks gives, and of the rest 2,200 are simulated.
 //
 // Candidates are taken kBatch at a time, whatever the number of threads: the same plans are
 // simulated, counted and found on one core and on a hundred.
@@ -218,7 +219,7 @@ class Searcher {
     }
   };
   struct Verdict {
-    std::string code, reason;  // of a refusal
+    std::string code, reason;  // of a refusal, or "alike"
     double bound = 0, bound_s = 0, state_bytes = 0, memory_bytes = 0, limit_bytes = 0;
     Criteria criteria{};
   };
@@ -284,7 +285,9 @@ class Searcher {
   void Reject(const std::string& code, const std::string& reason, std::uint64_t count,
               const ChoiceIndices& at) {
     if (count == 0) return;
-    const auto [entry, is_new] = rejected_.try_emplace(code, report_.rejected.size());
+    // Of twins every reason is told, of the others one for each code.
+    const auto [entry, is_new] =
+        rejected_.try_emplace(code == "alike" ? code + reason : code, report_.rejected.size());
     if (is_new) report_.rejected.push_back({code, reason, 0, Labels(at)});
     report_.rejected[entry->second].count += count;
   }
@@ -295,7 +298,7 @@ class Searcher {
     while (true) {
       Group group;
       std::optional<ChoiceIndices> nowhere;
-      std::uint64_t unplaceable = 0;
+      std::uint64_t unplaceable = 0, alike = 0;
       ForEachMember(at, [&](const ChoiceIndices& member) {
         const Multiplicity m = space().StandsFor(member);
         counts().total += m.alike + m.unplaceable;
@@ -305,8 +308,10 @@ class Searcher {
         if (m.alike == 0) return;
         ++group.distinct;
         counts().alike += m.alike - 1;
+        alike += m.alike - 1;
       });
       if (nowhere) Reject("unplaceable", space().unplaceable_reason, unplaceable, *nowhere);
+      Reject("alike", space().alike_reason, alike, at);
       if (group.distinct > 0) {
         groups_.push_back(group);
         for (std::size_t d = 0; d < early_; ++d)
@@ -330,6 +335,11 @@ class Searcher {
     Verdict verdict;
     try {
       const Scenario s = Read(worker, at);
+      verdict.reason = TwinReason(worker, at, s, communication);
+      if (!verdict.reason.empty()) {
+        verdict.code = "alike";
+        return verdict;
+      }
       const PlanBound bound = BoundOf(s, CostPlan(s, communication, &book_));
       verdict.bound_s = bound.step_s;
       verdict.bound = ScoreOf(s, report_.options.objective, bound.step_s);
@@ -342,6 +352,32 @@ class Searcher {
       verdict.reason = error.diagnostic().message;
     }
     return verdict;
+  }
+
+  // Why this plan is not looked at: another that says less is the same one, and is a plan. Of a group by what its
+  // members share, of a member by the rest.
+  std::string TwinReason(std::size_t worker, const ChoiceIndices& at, const Scenario& s,
+                         bool member) {
+    const std::size_t first = member ? early_ : 0;
+    const std::size_t last = member ? space().dimensions.size() : early_;
+    for (const Twin& twin : TwinsOf(space(), at, s, first, last)) {
+      ChoiceIndices other = at;
+      other[twin.dimension] = twin.choice;
+      if (space().StandsFor(other).alike == 0) continue;
+      try {
+        Read(worker, other);
+        return twin.reason;
+      } catch (const InputError&) {
+        // Refused, where this one is not: then this one stands for itself.
+      }
+    }
+    return "";
+  }
+
+  // Counts what was found to be no plan of its own, or none.
+  void Refuse(const Verdict& v, std::uint64_t count, const ChoiceIndices& at) {
+    (v.code == "alike" ? counts().alike : counts().refused) += count;
+    Reject(v.code, v.reason, count, at);
   }
 
   std::string StateKey(const ChoiceIndices& at) const {
@@ -375,8 +411,7 @@ class Searcher {
         const ChoiceIndices at = EarlyOf(g);
         const Verdict& v = verdicts[i];
         if (!v.code.empty()) {
-          counts().refused += groups_[g].distinct;
-          Reject(v.code, v.reason, groups_[g].distinct, at);
+          Refuse(v, groups_[g].distinct, at);
           continue;
         }
         if (known[i] || v.state_bytes > v.limit_bytes) {
@@ -475,8 +510,7 @@ class Searcher {
         const Verdict& v = verdicts[i];
         ++report_.bounds;
         if (!v.code.empty()) {
-          ++counts().refused;
-          Reject(v.code, v.reason, 1, entry.at);
+          Refuse(v, 1, entry.at);
           continue;
         }
         entry.bound = v.bound;
@@ -565,6 +599,8 @@ class Searcher {
     // over a group of one, say.
     if (!different_.emplace(plan.gpus, plan.step_s, plan.time.compute_s, plan.peak_bytes).second) {
       ++counts().alike;
+      Reject("alike", "the same step to the picosecond and memory to the byte as a plan found", 1,
+             entry.at);
       return;
     }
     ++counts().valued;

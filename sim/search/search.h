@@ -58,7 +58,7 @@ struct FoundPlan {
 
 // Why combinations are not among the plans, with one that shows it.
 struct RejectedPlans {
-  std::string code;    // "E0312"; "memory", "state", "bound", "unplaceable"
+  std::string code;    // "E0312"; "memory", "state", "bound", "unplaceable", "alike"
   std::string reason;  // of the example
   std::uint64_t count = 0;
   std::vector<std::string> example;  // its choices, by dimension

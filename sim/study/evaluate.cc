@@ -153,8 +153,11 @@ std::string RankName(const Program& program, int index) {
   const RankClass& c = program.classes[static_cast<std::size_t>(index)];
   if (!c.consecutive || c.name.find("GPU") != std::string::npos)
     return c.name + " (" + c.layers + ")";
-  return c.name + " (GPUs " + std::to_string(c.first_gpu) + "-" +
-         std::to_string(c.first_gpu + c.count - 1) + ": " + c.layers + ")";
+  const std::string first = std::to_string(c.first_gpu);
+  const std::string gpus = c.count == 1
+                               ? "GPU " + first
+                               : "GPUs " + first + "-" + std::to_string(c.first_gpu + c.count - 1);
+  return c.name + " (" + gpus + ": " + c.layers + ")";
 }
 
 std::string LimitName(Limit limit) {

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
+#include "sim/search/twins.h"
 #include "tests/plan/space.h"
 #include "tests/support/shared.h"
 
@@ -50,7 +52,7 @@ void CheckAccounted(const SearchReport& report) {
   CHECK(c.Accounted() == c.total);
   std::uint64_t rejected = 0;
   for (const RejectedPlans& r : report.rejected) rejected += r.count;
-  CHECK(rejected + c.valued + c.alike == c.total);
+  CHECK(rejected + c.valued == c.total);
 }
 
 TEST_CASE("the bound never costs the best plan: against all of a small space") {
@@ -72,6 +74,7 @@ TEST_CASE("the bound never costs the best plan: against all of a small space") {
     // And all of it is what simulating one plan after the other says.
     double best = INFINITY;
     std::uint64_t fit = 0, refused = 0;
+    std::set<double> steps, steps_found;  // twins have the same
     ChoiceIndices at(small.space.dimensions.size(), 0);
     while (true) {
       JsonDocument document = small.document;
@@ -80,6 +83,7 @@ TEST_CASE("the bound never costs the best plan: against all of a small space") {
         const Evaluation e = EvaluateDocument(document);
         if (e.memory.verdict == Fit::kFits) {
           ++fit;
+          steps.insert(e.StepSeconds());
           best = std::min(best, e.StepSeconds());
         }
       } catch (const InputError&) {
@@ -93,7 +97,10 @@ TEST_CASE("the bound never costs the best plan: against all of a small space") {
       if (d == SIZE_MAX) break;
     }
     CHECK(all.best[0].step_s == best);
-    CHECK(all.counts.valued + all.counts.alike == fit);
+    for (const FoundPlan& plan : all.best) steps_found.insert(plan.step_s);
+    CHECK(steps_found == steps);
+    CHECK(all.counts.valued <= fit);
+    CHECK(all.counts.valued + all.counts.alike >= fit);
     CHECK(all.counts.refused == refused);
   }
 }
@@ -131,6 +138,77 @@ TEST_CASE("--pareto: the front of a pruned search is the front of all") {
     for (std::size_t i = 1; i < all.front.size(); ++i)
       CHECK(all.front[i].peak_bytes < all.front[i - 1].peak_bytes);
   }
+}
+
+std::uint64_t CountOf(const SearchReport& report, const std::string& reason) {
+  for (const RejectedPlans& r : report.rejected) {
+    if (r.code == "alike" && r.reason == reason) return r.count;
+  }
+  return 0;
+}
+
+TEST_CASE("what has no effect is searched once, and the twins are counted with the reason") {
+  // Of 8 GPUs tp 8 leaves one replica, tp 4 two.
+  const Small one = {Document(kLayers8, "8xh100-hgx"),
+                     Space({"plan.backbone.tp=8,4", "plan.sharding=fsdp,zero1",
+                            "plan.overlap.gradient_reduce=true,false"})};
+  const SearchReport report = Run(one, {});
+  CheckAccounted(report);
+  CHECK(CountOf(report, "sharding has no effect: there is one replica") == 2);
+  CHECK(CountOf(report, "gradient_reduce has no effect: there is one replica") == 1);
+  std::size_t with_8 = 0;
+  for (const FoundPlan& plan : report.best) {
+    if (plan.labels[0] != "8") continue;
+    ++with_8;
+    CHECK(plan.labels[1] == "zero1");  // what divides least, whatever is told first
+    CHECK(plan.labels[2] == "false");
+  }
+  CHECK(with_8 == 1);
+
+  const Small norms = {Document(kLayers8, "8xh100-hgx"),
+                       Space({"plan.backbone.tp=1,2", "plan.backbone.sequence_parallel=true,false",
+                              "plan.overlap.tensor_parallel=true,false"})};
+  const SearchReport of_norms = Run(norms, {});
+  CheckAccounted(of_norms);
+  CHECK(CountOf(of_norms, "sequence_parallel has no effect: tp is 1") == 2);
+  CHECK(CountOf(of_norms, "tensor_parallel has no effect: tp is 1") == 1);
+
+  // dp 1 or pp 1: the two orders deal the same groups. With both there are two plans.
+  const Small orders = {Document(kLayers8, "16xh100-ndr", {"workload.global_batch_size=64"}),
+                        Space({"plan.backbone.tp=8", "plan.backbone.pp=1,2",
+                               "plan.rank_order=tp-cp-dp-pp,tp-cp-pp-dp"})};
+  const SearchReport of_orders = Run(orders, {});
+  CheckAccounted(of_orders);
+  CHECK(CountOf(of_orders,
+                "rank_order has no effect: the order of the groups of more than one rank is the "
+                "same") == 2);
+}
+
+TEST_CASE("a key that acts on something has no twin") {
+  const auto twins = [](const JsonDocument& document, const std::string& pointer) {
+    return WhyWithoutEffect(ReadScenario(document, &Cache()), pointer);
+  };
+  CHECK(twins(Document(kLayers8, "8xh100-hgx"), "/plan/sharding") == "");
+  CHECK(twins(Document(kLayers8, "8xh100-hgx", {"plan.backbone.tp=8"}), "/plan/sharding") ==
+        "there is one replica");
+  // Experts that tensor parallelism does not divide are there more than once.
+  CHECK(twins(Document(kMoe8, "8xh100-hgx", {"plan.backbone.tp=8", "plan.backbone.expert_tp=1"}),
+              "/plan/sharding") == "");
+  // So is an encoder that every tensor rank has whole.
+  CHECK(twins(Document(kVit8, "8xh100-hgx", {"plan.backbone.tp=8", kOneImage}), "/plan/sharding") ==
+        "");
+  CHECK(twins(Document(kLayers8, "8xh100-hgx", {"plan.backbone.tp=2"}),
+              "/plan/overlap/tensor_parallel") == "");
+  CHECK(twins(Document(kLayers8, "8xh100-hgx"), "/plan/micro_batch_size") == "");
+
+  // Parameters leave for the host under fsdp alone: there it stands for itself.
+  const Small offload = {
+      Document(kLayers8, "8xh100-hgx",
+               {"plan.backbone.tp=8", "plan.offload.parameters=1", "plan.sharding=fsdp"}),
+      Space({"plan.sharding=zero1,fsdp"})};
+  const SearchReport report = Run(offload, {});
+  CheckAccounted(report);
+  CHECK(report.best.size() == 1);
 }
 
 TEST_CASE("the same report on one thread and on many") {

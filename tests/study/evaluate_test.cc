@@ -126,5 +126,13 @@ TEST_CASE("the figures of a study are those of the result") {
   CHECK(names.count("f_over_b_s.vision") == 1);
 }
 
+TEST_CASE("a class of one GPU is a GPU, of several a range") {
+  const auto name = [](const std::string& scenario) {
+    return RankName(EvaluateDocument(Shipped(scenario)).program, 0);
+  };
+  CHECK(name("llama-2-7b-1x4090").find("(GPU 0: ") != std::string::npos);
+  CHECK(name("clip-vit-l-14-4x4090").find("(GPUs 0-3: ") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace aurum
