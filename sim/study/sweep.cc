@@ -177,7 +177,7 @@ struct Shared {
   }
 };
 
-void Work(Shared* shared) {
+void WorkOn(Shared* shared) {
   std::exception_ptr error;
   try {
     PointCursor cursor(shared->scenario, shared->design);
@@ -240,7 +240,7 @@ void WorkOutside(Shared* shared, const std::function<void(const SweepExchange&)>
     shared->results.Leave(std::current_exception());
     return;
   }
-  Work(shared);
+  WorkOn(shared);
 }
 
 // Brings chunks into the order of the ordinals.
@@ -290,7 +290,7 @@ class Sequencer {
 class Workers {
  public:
   Workers(Shared* shared, std::size_t jobs, const SweepOptions& options) : shared_(shared) {
-    for (std::size_t i = 0; i < jobs; ++i) threads_.emplace_back(Work, shared);
+    for (std::size_t i = 0; i < jobs; ++i) threads_.emplace_back(WorkOn, shared);
     if (options.outside) threads_.emplace_back(WorkOutside, shared, options.outside);
   }
   ~Workers() {

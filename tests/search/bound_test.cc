@@ -96,7 +96,7 @@ TEST_CASE("prices of a book are those that a plan would find itself") {
     CAPTURE(number);
     const JsonDocument document = RandomPlan(number % 300).Make();  // every one twice
     try {
-      const Scenario s = ReadScenario(document, &Cache());
+      const Scenario s = ReadScenario(document, &SharedCache());
       const PlanCosts own = CostPlan(s, true), booked = CostPlan(s, true, &book);
       REQUIRE(own.stages.size() == booked.stages.size());
       for (std::size_t i = 0; i < own.stages.size(); ++i) {

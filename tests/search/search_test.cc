@@ -186,7 +186,7 @@ TEST_CASE("what has no effect is searched once, and the twins are counted with t
 
 TEST_CASE("a key that acts on something has no twin") {
   const auto twins = [](const JsonDocument& document, const std::string& pointer) {
-    return WhyWithoutEffect(ReadScenario(document, &Cache()), pointer);
+    return WhyWithoutEffect(ReadScenario(document, &SharedCache()), pointer);
   };
   CHECK(twins(Document(kLayers8, "8xh100-hgx"), "/plan/sharding") == "");
   CHECK(twins(Document(kLayers8, "8xh100-hgx", {"plan.backbone.tp=8"}), "/plan/sharding") ==
