@@ -96,6 +96,11 @@ std::optional<Problem> PathProblem(const std::string& path) {
     return Problem{701, "the path " + Quoted(path) + " lies in the sweep itself",
                    "vary what a single simulation reads"};
   }
+  if (keys[0] == "search") {
+    return Problem{
+        701, "the path " + Quoted(path) + " lies in what aurum search reads, not a simulation",
+        "vary what a single simulation reads; every point would be the same"};
+  }
   return std::nullopt;
 }
 
