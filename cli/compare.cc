@@ -71,6 +71,14 @@ std::string FigureTable(const Comparison& c, Format format) {
   row(
       "peak memory", "memory.peak_gib", [](double gib) { return ShowBytes(gib * kGiB); },
       [](double gib) { return SignedBytes(gib * kGiB); });
+  row(
+      "usable memory", "memory.usable_gib", [](double gib) { return ShowBytes(gib * kGiB); },
+      [](double gib) { return SignedBytes(gib * kGiB); });
+  const auto verdict = [](const Json& result) {
+    const Json* told = FindPath(result, "memory.verdict");
+    return told != nullptr && told->IsString() ? told->AsString() : std::string("-");
+  };
+  table.Row({"memory", verdict(c.a.result), verdict(c.b.result), "", ""});
   row("time to the target", "time_to_target_s", ShowSeconds, SignedSeconds);
   return table.As(format);
 }

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/io.h"
 #include "cli/version.h"
+#include "reports/text.h"
 #include "sim/collectives/health.h"
 #include "sim/core/text_file.h"
 #include "sim/core/units.h"
@@ -204,9 +205,9 @@ std::string Sentence(const Health& health, const Cluster& cluster) {
   std::string text = fmt::format("{} on {} GPUs of {}: {}", CollectiveName(health.kind),
                                  health.gpus, cluster.name, VerdictName(health.verdict));
   if (health.verdict == HealthVerdict::kHealthy)
-    text += fmt::format(", {:.0f} % of the expected busbw", 100 * health.share);
+    text += fmt::format(", {} of the expected busbw", PercentText(health.share, 0));
   else
-    text += fmt::format(" by {:.0f} %", 100 * std::abs(1 - health.share));
+    text += fmt::format(" by {}", PercentText(std::abs(1 - health.share), 0));
   if (health.below_from_bytes > 0) {
     const std::string from = Size(health.below_from_bytes), to = Size(health.below_to_bytes);
     text += from == to ? fmt::format(" (below at {})", from)
@@ -252,7 +253,7 @@ ExitCode ShowMeasured(const Options& options, const ExpectCommand& command, cons
       table.Row({CollectiveName(kind), std::to_string(gpus), Size(size.expected.bytes),
                  Rate(size.expected.busbw_bytes_per_s), Rate(size.expected.busbw_low_bytes_per_s),
                  Rate(size.expected.busbw_high_bytes_per_s), Rate(size.measured_busbw_bytes_per_s),
-                 fmt::format("{:.0f} %", 100 * size.share),
+                 PercentText(size.share, 0),
                  size.wrong ? "WRONG RESULTS" : VerdictName(size.verdict), HowOf(size.expected),
                  size.expected.limit});
     }

@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/io.h"
+#include "cli/rows.h"
 #include "cli/version.h"
 #include "sim/core/units.h"
 #include "sim/study/phases.h"
@@ -443,14 +444,34 @@ Table FormulaTable(const ShownStep& s) {
   return table;
 }
 
-// One table, for CSV.
-Table MainTable(const ShownStep& s, const ExplainTopics& topics) {
-  if (topics.memory) return MemoryTable(s);
-  if (topics.comm) return CommTable(s);
-  if (topics.formula) return FormulaTable(s);
-  if (topics.sensitivity) return SensitivityTable(s);
-  if (!topics.oom) return TimeRows(s).Make();
-  return s.x.fixes->fixes.empty() ? LadderTable(s) : FixesTable(s);
+// The rows of one topic, for CSV: those of the document, so what sums there sums here.
+std::vector<Json> RowsOf(const Json& document, const ExplainTopics& topics) {
+  std::vector<Json> rows;
+  const auto add = [&](const char* path, const char* kind) {
+    const Json* list = FindPath(document, path);
+    if (list == nullptr || !list->IsArray()) return;
+    for (const Json& item : list->items()) {
+      Json row = Json::Object();
+      if (*kind != '\0') row.Set("row", kind);
+      for (const auto& [key, value] : item.members()) row.Set(key, value);
+      rows.push_back(std::move(row));
+    }
+  };
+  if (topics.memory) {
+    add("memory.items", "");
+  } else if (topics.comm) {
+    add("communication.items", "");
+  } else if (topics.formula) {
+    add("formula.terms", "");
+  } else if (topics.sensitivity) {
+    add("sensitivities", "");
+  } else if (topics.oom) {
+    add("micro_batches", "micro-batch");
+    add("fixes", "fix");
+  } else {
+    add("time.parts", "");
+  }
+  return rows;
 }
 
 std::string Text(const ShownStep& s, const ExplainTopics& topics) {
@@ -538,7 +559,7 @@ ExitCode ExplainCommand(const Options& options, const std::string& file,
       WriteOutput(options, WithRunId(ExplainJson(e, x, asked)).Dump() + "\n");
       break;
     case Format::kCsv:
-      WriteOutput(options, MainTable(shown, topics).Csv());
+      WriteOutput(options, CsvOfRows(RowsOf(ExplainJson(e, x, asked), topics)));
       break;
     default:
       WriteOutput(options, Text(shown, topics));

@@ -8,6 +8,7 @@
 #include "cli/io.h"
 #include "cli/version.h"
 #include "real/run_record.h"
+#include "reports/text.h"
 #include "sim/core/units.h"
 #include "sim/study/decide.h"
 #include "sim/study/golden_points.h"
@@ -85,10 +86,8 @@ std::string FitText(const Options& options, const Evaluation& e, const std::vect
                                          f.fit.beta.value.value_or(1));
     table.Row({CombineName(f.combine), Interval(f.fit.alpha), Interval(f.fit.beta),
                f.fit.r2 ? fmt::format("{:.4f}", *f.fit.r2) : "-",
-               fmt::format("{:.1f} %", 100 * f.fit.rms_relative_error),
-               fmt::format("{:.1f} %", 100 * f.fit.max_relative_error),
-               fmt::format("{:.0f} %", 100 * f.fit.within_ten_percent),
-               ActiveText(f.fit, points.front().modules),
+               ShowPercent(f.fit.rms_relative_error), ShowPercent(f.fit.max_relative_error),
+               PercentText(f.fit.within_ten_percent, 0), ActiveText(f.fit, points.front().modules),
                fmt::format("{} ({:+.1f} %)", ShowSeconds(seconds),
                            (seconds / e.StepSeconds() - 1) * 100)});
   }
@@ -146,14 +145,15 @@ std::string BoundaryText(const Options& options, const BoundaryAxes& axes,
     const FormulaFailure most = b.MostCommon();
     std::string why = "-";
     if (most != FormulaFailure::kNone) {
-      why = fmt::format("{} ({:.0f} %)", FormulaFailureText(most),
-                        100 * static_cast<double>(b.failures[static_cast<std::size_t>(most)]) /
-                            static_cast<double>(b.points - b.failures[0]));
+      why =
+          fmt::format("{} ({})", FormulaFailureText(most),
+                      PercentText(static_cast<double>(b.failures[static_cast<std::size_t>(most)]) /
+                                      static_cast<double>(b.points - b.failures[0]),
+                                  0));
     }
     table.Row({CombineName(b.combine), Interval(b.fit.alpha), Interval(b.fit.beta),
-               b.fit.r2 ? fmt::format("{:.4f}", *b.fit.r2) : "-",
-               fmt::format("{:.0f} %", 100 * b.inside), fmt::format("{:.1f} %", 100 * b.median_gap),
-               fmt::format("{:.1f} %", 100 * b.p90_gap),
+               b.fit.r2 ? fmt::format("{:.4f}", *b.fit.r2) : "-", PercentText(b.inside, 0),
+               ShowPercent(b.median_gap), fmt::format("{:.1f} %", 100 * b.p90_gap),
                b.box ? BoxText(axes.grid, *b.box) : "nowhere", why});
   }
   std::string out = table.As(options.format);
@@ -163,8 +163,7 @@ std::string BoundaryText(const Options& options, const BoundaryAxes& axes,
     if (axes.grid.values[a].size() < 2) continue;
     Table share({axes.grid.names[a], "within 10 % (" + CombineName(best.combine) + ")"}, ">>");
     for (std::size_t i = 0; i < axes.grid.values[a].size(); ++i)
-      share.Row({ShowNumber(axes.grid.values[a][i]),
-                 fmt::format("{:.0f} %", 100 * best.inside_by_axis[a][i])});
+      share.Row({ShowNumber(axes.grid.values[a][i]), PercentText(best.inside_by_axis[a][i], 0)});
     out += "\n" + share.As(options.format);
   }
   Table reasons({"outside, why", "max", "sum", "critical_path"}, "<>>>");

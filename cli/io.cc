@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include "reports/text.h"
 #include "sim/core/hash.h"
 #include "sim/core/text_file.h"
 
@@ -247,6 +248,6 @@ std::string ShowNumber(double value) {
   return digits;
 }
 
-std::string ShowPercent(double share) { return fmt::format("{:.1f} %", share * 100); }
+std::string ShowPercent(double share) { return PercentText(share); }
 
 }  // namespace aurum

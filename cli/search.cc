@@ -10,8 +10,10 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/io.h"
+#include "cli/rows.h"
 #include "cli/version.h"
 #include "sim/core/units.h"
+#include "sim/launch/launch.h"
 
 namespace aurum {
 namespace {
@@ -126,6 +128,12 @@ std::string Rejections(const SearchReport& report, bool all) {
   return text;
 }
 
+std::string SetWords(const std::vector<std::string>& set) {
+  std::string text = "set:";
+  for (const std::string& assignment : set) text += " --set '" + assignment + "'";
+  return text;
+}
+
 std::string Sentence(const SearchReport& report) {
   if (report.best.empty()) {
     return report.interrupted
@@ -163,32 +171,95 @@ std::string Sentence(const SearchReport& report) {
   }
   if (report.interrupted)
     text += "interrupted: there may be better plans among those that were not looked at\n";
-  text += "set:";
-  for (const std::string& assignment : best.set) text += " --set '" + assignment + "'";
-  return text + "\n";
+  return text + SetWords(best.set) + "\n";
 }
 
-// The first plan that the framework can run; the ones before it with what it cannot.
-void EmitBest(const Options& options, const JsonDocument& document, const SearchReport& report,
-              InputCache* cache, const SearchCommandLine& command) {
-  for (std::size_t i = 0; i < report.best.size(); ++i) {
-    JsonDocument changed = document;
-    report.space.Apply(report.best[i].at, &changed);
-    try {
-      if (command.emit_to.empty()) WriteOutput(options, "\n");
-      WriteLaunch(options, ReadScenario(changed, cache), command.emit, command.emit_to);
-      Narrate(options, fmt::format("plan {} as {} takes it", i + 1, command.emit));
-      return;
-    } catch (const InputError& error) {
-      const int code = error.diagnostic().code;
-      if (code < 950 || code > 952) throw;
-      Narrate(options, fmt::format("plan {}: {}", i + 1, error.diagnostic().message));
-    }
+// What the framework has against a plan, if anything.
+std::optional<Diagnostic> RefusalBy(const std::string& framework, const Scenario& scenario) {
+  try {
+    Emit(scenario, *FrameworkByName(framework));
+  } catch (const InputError& error) {
+    const int code = error.diagnostic().code;
+    if (code < 950 || code > 952) throw;
+    return error.diagnostic();
   }
+  return std::nullopt;
+}
+
+// The best plan that the framework can run. The plans that were found come first, each that it cannot run with the
+// reason; where it can run none of them, what it can run is searched by itself.
+void EmitBest(const Options& options, const JsonDocument& document, const SearchReport& report,
+              InputCache* cache, const SearchOptions& searched, const SearchCommandLine& command) {
   if (report.best.empty()) return;
-  ThrowInput(877, "none of the plans that were found is one that " + command.emit + " can run",
-             "more of them (--top), another framework, or --keep and --vary for what it can",
-             ExitCode::kInfeasible);
+  const auto emit = [&](const FoundPlan& plan) {
+    JsonDocument changed = document;
+    report.space.Apply(plan.at, &changed);
+    const Scenario scenario = ReadScenario(changed, cache);
+    if (const auto refused = RefusalBy(command.emit, scenario)) return refused;
+    if (command.emit_to.empty()) WriteOutput(options, "\n");
+    WriteLaunch(options, scenario, command.emit, command.emit_to);
+    return std::optional<Diagnostic>();
+  };
+  for (std::size_t i = 0; i < report.best.size(); ++i) {
+    const auto refused = emit(report.best[i]);
+    if (refused) {
+      Narrate(options, fmt::format("plan {}: {}", i + 1, refused->message));
+      continue;
+    }
+    Narrate(options, fmt::format("plan {} as {} takes it; {}", i + 1, command.emit,
+                                 SetWords(report.best[i].set)));
+    return;
+  }
+  Narrate(options, fmt::format("{} can run none of these {}: searching among those that it can",
+                               command.emit, report.best.size()));
+  SearchOptions again = searched;
+  again.top = 1;
+  again.pareto = false;
+  again.refuses = [&](const Scenario& scenario) { return RefusalBy(command.emit, scenario); };
+  const SearchReport among = Search(document, report.space, cache, again);
+  std::string refusals;
+  for (const RejectedPlans& r : among.rejected) {
+    if (r.code < "E0950" || r.code > "E0952") continue;
+    refusals += fmt::format("{} plans that might be better are none for it, such as: {}\n",
+                            Count(r.count), r.reason);
+  }
+  if (!among.best.empty() && !emit(among.best.front())) {
+    const FoundPlan& plan = among.best.front();
+    Narrate(options,
+            fmt::format("{}the best that {} can run: {}; {}; {}, {:.1f} % worse than the best "
+                        "by {}; {}",
+                        refusals, command.emit, plan.plan, plan.recipe, ShowSeconds(plan.step_s),
+                        100 * (plan.score / report.best.front().score - 1),
+                        ObjectiveName(searched.objective), SetWords(plan.set)));
+    return;
+  }
+  if (among.interrupted) return;
+  ThrowInput(877,
+             "no plan of this space that fits is one that " + command.emit + " can run" +
+                 (refusals.empty() ? "" : ": " + refusals.substr(0, refusals.size() - 1)),
+             "another framework, or --keep and --vary for what it can", ExitCode::kInfeasible);
+}
+
+// One row a plan: those that were found, then what else is on the front. Columns as in the document.
+std::string PlansCsv(const SearchReport& report) {
+  const Json document = SearchJson(report, kToolVersion);
+  std::vector<Json> rows;
+  const auto add = [&](const Json& plan, Json rank) {
+    Json row = Json::Object();
+    row.Set("rank", std::move(rank));
+    for (const auto& [key, value] : plan.members()) row.Set(key, value);
+    rows.push_back(std::move(row));
+  };
+  const std::vector<Json>& best = document.Find("best")->items();
+  for (std::size_t i = 0; i < best.size(); ++i)
+    add(best[i], Json(static_cast<std::int64_t>(i + 1)));
+  for (const Json& plan : document.Find("front")->items()) {
+    const bool there = std::any_of(best.begin(), best.end(), [&](const Json& other) {
+      return other.Find("choices")->Dump() == plan.Find("choices")->Dump();
+    });
+    if (!there) add(plan, Json());
+  }
+  return CsvOfRows(rows, {"rank", "plan", "recipe", "set", "step_time_s"});
 }
 
 }  // namespace
@@ -255,9 +326,10 @@ ExitCode SearchCommand(const Options& options, const std::string& file,
     WriteOutput(options, json.Dump(options.format == Format::kJson ? 2 : -1) + "\n");
   } else {
     std::string out;
-    if (!report.best.empty() || options.format == Format::kCsv)
-      out = PlanTable(report, report.best, true).As(options.format);
-    if (options.format != Format::kCsv) {
+    if (options.format == Format::kCsv) {
+      out = PlansCsv(report);
+    } else {
+      if (!report.best.empty()) out = PlanTable(report, report.best, true).As(options.format);
       if (!report.front.empty()) {
         out += fmt::format("\n{} of time, memory, GPUs, cost and energy\n",
                            command.pareto ? "the Pareto front"
@@ -269,7 +341,7 @@ ExitCode SearchCommand(const Options& options, const std::string& file,
     }
     WriteOutput(options, out);
   }
-  if (!command.emit.empty()) EmitBest(options, document, report, &cache, command);
+  if (!command.emit.empty()) EmitBest(options, document, report, &cache, search, command);
   if (report.interrupted) return ExitCode::kInterrupted;
   return report.best.empty() ? ExitCode::kInfeasible : ExitCode::kOk;
 }

@@ -49,8 +49,13 @@ std::vector<Figure> EvaluatePoint(const JsonDocument& document, Evaluator* evalu
 }
 
 // Reads the scenario once with every value of every axis, the other axes at their first point: what is wrong with a value by itself is
-// found without evaluating anything. Of axes that are drawn or walk together, their first points.
-void CheckEveryValue(const JsonDocument& document, const Design& design, InputCache* cache) {
+// found without evaluating anything. Of axes that are drawn or walk together, their first points: there one that fails
+// is a result of its own, as in the sweep, and the others go on; how many did, and the first of them.
+struct Unreadable {
+  std::size_t points = 0;
+  std::string first;
+};
+Unreadable CheckEveryValue(const JsonDocument& document, const Design& design, InputCache* cache) {
   constexpr std::size_t kMostValues = 2000;  // of one axis
   const auto read = [&](const JsonDocument& point) {
     try {
@@ -61,12 +66,19 @@ void CheckEveryValue(const JsonDocument& document, const Design& design, InputCa
     }
   };
   PointCursor cursor(document, design);
+  Unreadable failed;
   if (!design.IsGrid()) {
-    for (std::size_t i = 0; i < std::min(design.points(), kMostValues); ++i) {
+    const std::size_t looked_at = std::min(design.points(), kMostValues);
+    for (std::size_t i = 0; i < looked_at; ++i) {
       cursor.MoveTo(i);
-      read(cursor.document());
+      try {
+        read(cursor.document());
+      } catch (const InputError& error) {
+        if (failed.points + 1 == looked_at) throw;  // none of them is a scenario
+        if (failed.points++ == 0) failed.first = error.what();
+      }
     }
-    return;
+    return failed;
   }
   // The ordinal of a point with one axis away from its first value is that value's index times the sizes of the axes after it.
   const std::vector<Axis>& axes = design.axes();
@@ -78,6 +90,7 @@ void CheckEveryValue(const JsonDocument& document, const Design& design, InputCa
     }
     stride *= axes[a].values.size();
   }
+  return failed;
 }
 
 Json ValuesJson(const Design& design, std::size_t ordinal) {
@@ -102,6 +115,23 @@ Json RowJson(const Design& design, const PointRow& row) {
     }
   }
   return out;
+}
+
+// What --set says of a place that an axis sets at every point is of no use: more likely one of the two is a slip.
+void WarnOfOverruled(const Options& options, const Design& design) {
+  for (const std::string& assignment : options.set) {
+    const std::string set = AxisPointer(assignment.substr(0, assignment.find('=')));
+    for (const Axis& axis : design.axes()) {
+      const std::string varied = AxisPointer(axis.path);
+      if (set != varied && !set.starts_with(varied + "/")) continue;
+      Diagnostic d;
+      d.code = 1752;
+      d.warning = true;
+      d.message = "--set '" + assignment + "' has no effect: every point sets '" + axis.path + "'";
+      d.help = "leave out the one that is not meant";
+      PrintDiagnostic(options, d);
+    }
+  }
 }
 
 // A value as a cell of a list of points: what --points reads back as itself.
@@ -254,18 +284,22 @@ ExitCode Sweep(const Options& options, const std::string& file, const DesignOpti
   Job job(options, file, designed, spread);
   const JsonDocument& document = job.document;
   const Design& design = job.design;
+  WarnOfOverruled(options, design);
   const std::string dropped =
       design.dropped() == 0 ? ""
                             : fmt::format("; {} were there twice and count once", design.dropped());
   if (options.dry_run) {
-    CheckEveryValue(document, design, &job.cache);
+    const Unreadable unreadable = CheckEveryValue(document, design, &job.cache);
     Narrate(options, fmt::format("'{}' has {} points over {} axes: {}{}", file, design.points(),
                                  design.axes().size(), design.Describe(), dropped));
     if (!job.shard.IsWhole())
       Narrate(options, fmt::format("shard {} has {} of them", ShardName(job.shard),
                                    ShardPoints(job.shard, design.points())));
     if (options.verbose || options.format != Format::kTable) ShowPoints(options, document, design);
-    return ExitCode::kOk;
+    if (unreadable.points == 0) return ExitCode::kOk;
+    Narrate(options, fmt::format("{} of them will fail; the first:\n{}", unreadable.points,
+                                 unreadable.first));
+    return ExitCode::kPartial;
   }
   if (options.format == Format::kCsv || options.format == Format::kMarkdown) {
     ThrowInput(709, "a sweep writes a database, JSON or JSON lines",
@@ -344,6 +378,11 @@ ExitCode Sweep(const Options& options, const std::string& file, const DesignOpti
   if (!summary.first_failure.empty())
     Narrate(options, "the first failure:\n" + summary.first_failure);
   if (summary.interrupted) Narrate(options, "interrupted; the same command goes on from here");
+  if (!options.output.empty() && summary.failed > 0 && summary.failed == summary.total) {
+    Narrate(options, fmt::format("every point failed: with a scenario that is mended, remove {} or "
+                                 "name another file (a database is of one scenario)",
+                                 options.output));
+  }
   return summary.exit_code();
 }
 

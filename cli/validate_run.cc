@@ -11,6 +11,7 @@
 #include "real/op_names.h"
 #include "reports/html.h"
 #include "reports/run_island.h"
+#include "reports/text.h"
 #include "sim/core/hash.h"
 #include "sim/core/text_file.h"
 #include "sim/study/evaluate.h"
@@ -183,7 +184,7 @@ std::string Summary(const RunRecord& record, const RunComparison& c, const Execu
           {NameOf(p, *predicted.scenario.model) + (p.mostly.empty() ? "" : " (" + p.mostly + ")"),
            p.count > 0 ? std::to_string(p.count) : "", sides ? ShowSeconds(p.predicted_s) : "",
            sides ? ShowSeconds(p.measured_s) : "", ShowSeconds(p.difference_s),
-           p.share_of_error == 0 ? "" : fmt::format("{:.0f} %", p.share_of_error * 100)});
+           p.share_of_error == 0 ? "" : PercentText(p.share_of_error, 0)});
     }
     out += parts.As(format) + "\n";
   }

@@ -10,6 +10,11 @@
 namespace aurum {
 
 std::string FixedText(double value, int decimals) {
+  // A tie goes away from zero, as JavaScript's toFixed() on the page has it; fmt takes the even one.
+  const double power = std::pow(10, decimals), scaled = std::abs(value) * power;
+  const bool tie =
+      scaled - std::floor(scaled) == 0.5 && std::fma(std::abs(value), power, -scaled) == 0;
+  if (tie) value = std::nextafter(value, std::copysign(HUGE_VAL, value));
   std::string text = fmt::format("{:.{}f}", value, decimals);
   // -0.04 rounds to "-0.0", which says something that the reader would ask about.
   if (text.starts_with('-') && text.find_first_of("123456789") == std::string::npos)

@@ -9,6 +9,8 @@
 # and the same command goes on from what was stored. But with it mpirun 4.1 returns 0 whatever became of its processes,
 # rank 0 too. So the last word has the same sweep without MPI: it finds all points there, or does those that are
 # missing here, and its exit code is the sweep's.
+#
+# AURUM names the program where `aurum` is not on the path: AURUM=build/release/aurum before the command.
 #SBATCH --job-name=aurum-sweep
 #SBATCH --ntasks-per-node=1
 #SBATCH --exclusive

@@ -6,6 +6,7 @@
 #
 # On other machines as well, which share this folder: PARALLEL='--sshloginfile nodes --workdir .' before the command.
 # A machine that goes away costs a retry of its shard, which then goes on where it was.
+# AURUM names the program where `aurum` is not on the path: AURUM=build/release/aurum before the command.
 set -euo pipefail
 
 scenario=${1:?usage: parallel-sweep.sh SCENARIO SHARDS OUT.db [OPTION of aurum sweep...]}
@@ -14,8 +15,17 @@ out=${3:?the database to write}
 shift 3
 aurum=${AURUM:-aurum}
 
-"$aurum" sweep "$scenario" "$@" --dry-run
+# 6: some points of a list will fail; they are results too, and the others go on.
+"$aurum" sweep "$scenario" "$@" --dry-run || { code=$?; [[ $code == 6 ]] || exit "$code"; }
 mkdir -p "$out.parts"
+# Shards of another number are other parts of the sweep: not continued, but mixed up with these.
+before=$(cat "$out.parts/shards" 2>/dev/null || true)
+if [[ -n $before && $before != "$shards" ]]; then
+  echo "error: '$out.parts' holds shards of a run with $before shards, not $shards" >&2
+  echo "help: go on with $before; or aurum merge --partial '$out.parts'/shard-*.db -o '$out', and aurum sweep with -o '$out' does the rest; or remove '$out.parts'" >&2
+  exit 2
+fi
+echo "$shards" >"$out.parts/shards"
 # parallel's exit code is the number of shards that did not end with 0, also those in which some points failed (6). The
 # merge looks for itself whether all points are there. A usage or input error (2, 3) is not retried: it would come again.
 seq "$shards" | parallel --quote --retries 2 --joblog "$out.parts/log" \

@@ -9,6 +9,8 @@
 #
 # A task that is preempted, requeued or runs out of time loses nothing that it has stored, and goes on where it was when
 # it is started again.
+#
+# AURUM names the program where `aurum` is not on the path: AURUM=build/release/aurum before the command.
 #SBATCH --job-name=aurum-sweep
 #SBATCH --cpus-per-task=4
 #SBATCH --mem-per-cpu=1G
@@ -21,6 +23,13 @@ folder=${2:?the folder that the shards go to}
 shift 2
 
 mkdir -p "$folder"
+before=$(cat "$folder/shards" 2>/dev/null || true)
+if [[ -n $before && $before != "${SHARDS:?the number of shards}" ]]; then
+  echo "error: '$folder' holds shards of a run with $before shards, not $SHARDS" >&2
+  echo "help: SHARDS=$before, or another folder" >&2
+  exit 2
+fi
+echo "$SHARDS" >"$folder/shards"
 # exec: so that Slurm's signals reach the sweep itself.
 exec "${AURUM:-aurum}" sweep "$scenario" "$@" \
   --shard "${SLURM_ARRAY_TASK_ID:?not a task of an array: sbatch --array=1-N}/${SHARDS:?the number of shards}" \

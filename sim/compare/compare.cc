@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <utility>
 
 #include "sim/compare/facts.h"
@@ -146,20 +147,46 @@ std::vector<std::string> Notes(const Comparison& c) {
         fits != nullptr && fits->IsBool() && !fits->AsBool())
       notes.push_back(std::string(name) +
                       " does not fit the memory: its time is what a step would take if it fitted");
+    if (const Json* at_risk = side->result.Find("at_risk");
+        at_risk != nullptr && at_risk->IsBool() && at_risk->AsBool())
+      notes.push_back(std::string(name) +
+                      " is at risk of not fitting: its peak is too near to what is usable to tell");
   }
   return notes;
 }
 
+// Figures that are on both sides and not the same; wall times are none.
+std::vector<std::string> FiguresThatDiffer(const Comparison& c) {
+  const NamedFigures of_b = FiguresOfResult(c.b.result);
+  std::map<std::string, double> b(of_b.begin(), of_b.end());
+  std::vector<std::string> out;
+  for (const auto& [name, value] : FiguresOfResult(c.a.result)) {
+    const auto other = b.find(name);
+    if (other != b.end() && other->second != value) out.push_back(name);
+  }
+  return out;
+}
+
 std::string Summary(const Comparison& c) {
   const double step_a = Seconds(c.parts_a.step), step_b = Seconds(c.parts_b.step);
-  if (c.parts_a.step == c.parts_b.step && c.changes.empty() && c.facts.empty())
-    return "nothing differs";
   std::string out;
+  if (c.changes.empty() && c.facts.empty()) {
+    const std::vector<std::string> differ = FiguresThatDiffer(c);
+    if (differ.empty() && c.parts_a.step == c.parts_b.step) return "nothing differs";
+    constexpr std::size_t kNamed = 3;
+    std::string names;
+    for (std::size_t i = 0; i < std::min(kNamed, differ.size()); ++i)
+      names += (i == 0 ? "" : ", ") + differ[i];
+    if (differ.size() > kNamed) names += " and " + std::to_string(differ.size() - kNamed) + " more";
+    out = "the inputs that both sides tell are the same, and figures differ: " + names;
+    if (c.parts_a.step == c.parts_b.step) return out;
+    out += ". By them ";
+  }
   if (c.scaling && c.scaling->gpus_a != c.scaling->gpus_b) {
     const Scaling& s = *c.scaling;
-    out = Text("%.3g", s.ideal_speedup) + " × the GPUs give " + Text("%.2f", s.speedup) +
-          " × the samples per second (" + Text("%.0f", s.Efficiency() * 100) +
-          " % of what is possible)";
+    out += Text("%.3g", s.ideal_speedup) + " × the GPUs give " + Text("%.2f", s.speedup) +
+           " × the samples per second (" + Text("%.0f", s.Efficiency() * 100) +
+           " % of what is possible)";
     std::string lost;
     for (const Scaling::Part& part : s.parts) {
       if (part.LostSeconds() < 0.02 * std::abs(step_b - s.ideal_step_s)) continue;
@@ -170,13 +197,13 @@ std::string Summary(const Comparison& c) {
     return out;
   }
   if (c.parts_a.step == c.parts_b.step) {
-    out = "the steps take equally long";
+    out += "the steps take equally long";
   } else {
     const double ratio = step_b / step_a;
-    out = ratio >= 1.5   ? "a step of B takes " + Text("%.3g", ratio) + " × as long"
-          : ratio > 1    ? "a step of B takes " + Text("%.2g", (ratio - 1) * 100) + " % longer"
-          : ratio > 0.67 ? "a step of B takes " + Text("%.2g", (1 - ratio) * 100) + " % less time"
-                         : "a step of B is " + Text("%.3g", 1 / ratio) + " × as fast";
+    out += ratio >= 1.5   ? "a step of B takes " + Text("%.3g", ratio) + " × as long"
+           : ratio > 1    ? "a step of B takes " + Text("%.2g", (ratio - 1) * 100) + " % longer"
+           : ratio > 0.67 ? "a step of B takes " + Text("%.2g", (1 - ratio) * 100) + " % less time"
+                          : "a step of B is " + Text("%.3g", 1 / ratio) + " × as fast";
     out += ", " + DescribeChange(c.parts_a, c.parts_b);
   }
   if (c.substitution && c.substitution->alone.size() > 1) {

@@ -1,5 +1,7 @@
 #include "sim/compare/side.h"
 
+#include <cmath>
+
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -85,10 +87,14 @@ Side SideOfResult(std::string given, const JsonDocument& document, InputCache* c
   try {
     const Level level = LevelByName(TextAt(document.root, "level")).value_or(Level::kAnalytic);
     Evaluation e = EvaluatePlain(inner, cache, level);
-    if (e.outcome.signature == TextAt(document.root, "signature")) {
-      side.evaluation = std::move(e);
-    } else {
+    if (e.outcome.signature != TextAt(document.root, "signature")) {
       side.as_found = "its scenario gives another step now: other inputs, or another version";
+    } else if (const Json own = ResultJson(e, {}, "");
+               std::abs(own.Find("step_time_s")->AsNumber() / step->AsNumber() - 1) > 1e-9) {
+      // Of a figure that was edited, the scenario's own would be shown in its place.
+      side.as_found = "its step time is not the one that its scenario and signature give";
+    } else {
+      side.evaluation = std::move(e);
     }
   } catch (const InputError& error) {
     side.as_found = "its scenario cannot be simulated here (" + error.diagnostic().CodeName() + ")";

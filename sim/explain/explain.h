@@ -43,7 +43,7 @@ struct ExplainOptions {
 // A sentence that the figures below it bear out.
 struct Finding {
   std::string
-      topic;  // "bound", "path", "topology", "memory", "fit", "sensitivity", "encoders", "formula"
+      topic;  // "bound", "path", "topology", "memory", "fit", "sensitivity", "samples", "encoders", "formula"
   std::string text;
 };
 

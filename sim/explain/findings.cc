@@ -288,6 +288,18 @@ std::string SensitivityText(const Explanation& x) {
   return best + ".";
 }
 
+// What is simulated again is not the step above where samples differ.
+std::string SamplesText(const Evaluation& e) {
+  if (!e.data || e.data->step_s.size() < 2) return "";
+  return fmt::format(
+      "Samples differ: {} steps were drawn, and the step above is the typical one. What is "
+      "simulated "
+      "again (micro-batches, fixes, other resources) is timed on the first of them and compared "
+      "with "
+      "it; its memory holds the heaviest samples of all.",
+      e.data->step_s.size());
+}
+
 std::string FormulaText(const Evaluation& e) {
   const double formula = GoldenSeconds(e.golden, Combine::kCriticalPath, 1, 1);
   const double gap = formula / e.StepSeconds() - 1;
@@ -321,6 +333,8 @@ std::vector<Finding> MakeFindings(const Evaluation& e, const Explanation& x,
   if (x.memory) add("memory", MemoryText(e, *x.memory));
   if (topics.oom) add("fit", FitText(e, x));
   if (topics.sensitivity) add("sensitivity", SensitivityText(x));
+  if (topics.oom || topics.sensitivity || (topics.comm && !x.links.empty()))
+    add("samples", SamplesText(e));
   if (x.encoders) add("encoders", x.encoders->reason + ".");
   if (topics.formula) add("formula", FormulaText(e));
   return out;

@@ -33,11 +33,11 @@ void CheckDegrees(const Scenario& s, Engine engine, Gaps* gaps) {
   const std::string key = KeyOf(*s.model, s.model->modules.size() - 1);
   if (plan.pp > 1) {
     gaps->RefusePlan(key + ".pp = " + std::to_string(plan.pp), "it has no pipeline stages",
-                     key + ".pp = 1, or --framework megatron or torchtitan");
+                     key + ".pp = 1");
   }
   if (plan.ep > 1) {
     gaps->RefusePlan(key + ".ep = " + std::to_string(plan.ep), "it has no expert parallelism",
-                     key + ".ep = 1, or --framework megatron or torchtitan");
+                     key + ".ep = 1");
   }
   if (plan.ep == 1 && plan.expert_tp != plan.tp) {
     gaps->RefusePlan(key + ".expert_tp = " + std::to_string(plan.expert_tp),
@@ -209,7 +209,17 @@ LaunchText EmitAccelerate(const Scenario& s, Gaps* gaps) {
       s, Framework::kAccelerate,
       {"TRAIN_SCRIPT: your program, with transformers.TrainingArguments. LR: learning rate.",
        "On several nodes: NODE_RANK, MASTER_ADDR. STEPS where the scenario has no target."});
-  text += "accelerate launch --config_file accelerate.yaml";
+  text += HereLine();
+  if (deepspeed.IsNull()) {
+    text += "accelerate launch --config_file \"${here}/accelerate.yaml\"";
+  } else {
+    // What a configuration names is found from where the script is started, and no argument of accelerate's
+    // goes before the configuration: so it is told the whole path in a copy.
+    text +=
+        "yaml=$(<\"${here}/accelerate.yaml\")\nconfig=$(mktemp)\ntrap 'rm -f \"$config\"' EXIT\n"
+        "printf '%s\\n' \"${yaml/ds_config.json/\"${here}/ds_config.json\"}\" > \"$config\"\n"
+        "accelerate launch --config_file \"$config\"";
+  }
   if (cluster.nodes > 1) {
     text +=
         " \\\n    --machine_rank \"${NODE_RANK:?of this node, from 0}\""

@@ -22,12 +22,11 @@ void CheckDegrees(const Scenario& s, Gaps* gaps) {
   if (plan.pp > 1) {
     gaps->RefusePlan(key + ".pp = " + std::to_string(plan.pp),
                      "its stages are cut by PipelineModule inside of the training program",
-                     key + ".pp = 1, or --framework megatron");
+                     key + ".pp = 1");
   }
   if (plan.ep > 1) {
     gaps->RefusePlan(key + ".ep = " + std::to_string(plan.ep),
-                     "its expert parallelism is a layer of the training program",
-                     key + ".ep = 1, or --framework megatron or torchtitan");
+                     "its expert parallelism is a layer of the training program", key + ".ep = 1");
   }
   if (plan.ep == 1 && plan.expert_tp != plan.tp) {
     gaps->RefusePlan(key + ".expert_tp = " + std::to_string(plan.expert_tp),
@@ -195,7 +194,7 @@ LaunchText EmitDeepSpeed(const Scenario& s, Gaps* gaps) {
   if (plan.in_network_reduction) gaps->Decides("plan.collectives.in_network_reduction");
   const Json config = DeepSpeedConfig(s, gaps);
   Arguments a = TrainerArguments(s, plan.recompute.scope == RecomputeScope::kFull, gaps);
-  a.Set("--deepspeed", std::string("ds_config.json"));
+  a.Set("--deepspeed", std::string("${here}/ds_config.json"));
 
   LaunchText launch;
   launch.arguments = a.Words();
@@ -204,6 +203,7 @@ LaunchText EmitDeepSpeed(const Scenario& s, Gaps* gaps) {
       {"TRAIN_SCRIPT: your program, with transformers.TrainingArguments. LR: learning rate.",
        "On several nodes: HOSTFILE, one 'name slots=GPUs' a line. STEPS where there is no "
        "target."});
+  text += HereLine();
   const Cluster& cluster = *s.cluster;
   text += "deepspeed --num_gpus " + std::to_string(cluster.gpus_per_node);
   if (cluster.nodes > 1) {

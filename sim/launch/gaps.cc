@@ -32,7 +32,10 @@ void Gaps::RefuseWorkload(const std::string& what, const std::string& remedy) {
   workload_.push_back({what, remedy});
 }
 
-void Gaps::ThrowIfRefused() const {
+void Gaps::ThrowIfRefused(const std::vector<Framework>& others) const {
+  std::string elsewhere;
+  for (const Framework other : others)
+    elsewhere += (elsewhere.empty() ? "--framework " : " or ") + FrameworkName(other);
   const auto fail = [&](int code, const char* subject, const std::vector<Refusal>& refusals) {
     if (refusals.empty()) return;
     std::vector<std::string> what, remedies;
@@ -42,7 +45,11 @@ void Gaps::ThrowIfRefused() const {
           std::find(remedies.begin(), remedies.end(), refusal.remedy) == remedies.end())
         remedies.push_back(refusal.remedy);
     }
-    if (remedies.empty()) remedies.emplace_back("another framework");
+    if (!elsewhere.empty()) {
+      remedies.push_back((remedies.empty() ? "" : "or ") + elsewhere + ", as it is");
+    } else if (remedies.empty()) {
+      remedies.emplace_back("none of the four frameworks takes it as it is");
+    }
     ThrowInput(code,
                FrameworkName(framework_) + " cannot run this " + subject + ": " + Joined(what),
                Joined(remedies), ExitCode::kInfeasible);

@@ -13,7 +13,8 @@ class Gaps {
   explicit Gaps(Framework framework) : framework_(framework) {}
 
   // `key`: as the scenario spells it with its value, "plan.backbone.pp = 4". `why`: a sentence without
-  // its full stop. `remedy`: what to change; "" = nothing helps but another framework.
+  // its full stop. `remedy`: what to change; "" = nothing helps but another framework. Which one would is
+  // for Emit() to find out, not for a remedy to guess.
   void RefusePlan(const std::string& key, const std::string& why, const std::string& remedy);
   void RefuseModel(const std::string& what, const std::string& remedy);
   void RefuseWorkload(const std::string& what, const std::string& remedy);
@@ -22,7 +23,9 @@ class Gaps {
   void Program(const std::string& what) { program_.push_back(what); }         // W1952
   void OtherStack(const std::string& what) { other_stack_.push_back(what); }  // W1953
 
-  void ThrowIfRefused() const;
+  bool Refused() const { return !plan_.empty() || !model_.empty() || !workload_.empty(); }
+  // `others`: frameworks that take the scenario as it is.
+  void ThrowIfRefused(const std::vector<Framework>& others) const;
   std::vector<Diagnostic> Warnings() const;
   Framework framework() const { return framework_; }
 

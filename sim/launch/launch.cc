@@ -149,6 +149,8 @@ std::string ScriptHead(const Scenario& s, Framework framework,
   return "#!/bin/bash\n" + Banner(s, framework, settable) + "set -euo pipefail\n";
 }
 
+const char* HereLine() { return "here=$(cd \"$(dirname \"${BASH_SOURCE[0]}\")\" && pwd)\n"; }
+
 std::string Torchrun(const Cluster& cluster) {
   std::string text = "torchrun --nproc-per-node " + std::to_string(cluster.gpus_per_node);
   if (cluster.nodes == 1) return text + " --standalone \\\n";
@@ -298,25 +300,38 @@ Arguments TrainerArguments(const Scenario& s, bool recompute, Gaps* gaps) {
   return a;
 }
 
-LaunchText Emit(const Scenario& s, Framework framework) {
-  Gaps gaps(framework);
-  CheckShared(s, &gaps);
-  LaunchText launch;
+namespace {
+
+LaunchText EmitAs(const Scenario& s, Framework framework, Gaps* gaps) {
+  CheckShared(s, gaps);
   switch (framework) {
     case Framework::kMegatron:
-      launch = EmitMegatron(s, &gaps);
-      break;
+      return EmitMegatron(s, gaps);
     case Framework::kDeepSpeed:
-      launch = EmitDeepSpeed(s, &gaps);
-      break;
+      return EmitDeepSpeed(s, gaps);
     case Framework::kTorchtitan:
-      launch = EmitTorchtitan(s, &gaps);
-      break;
+      return EmitTorchtitan(s, gaps);
     case Framework::kAccelerate:
-      launch = EmitAccelerate(s, &gaps);
-      break;
+      return EmitAccelerate(s, gaps);
   }
-  gaps.ThrowIfRefused();
+  return {};
+}
+
+}  // namespace
+
+LaunchText Emit(const Scenario& s, Framework framework) {
+  Gaps gaps(framework);
+  LaunchText launch = EmitAs(s, framework, &gaps);
+  if (gaps.Refused()) {
+    std::vector<Framework> others;
+    for (const Framework other : AllFrameworks()) {
+      if (other == framework) continue;
+      Gaps of_other(other);
+      EmitAs(s, other, &of_other);
+      if (!of_other.Refused()) others.push_back(other);
+    }
+    gaps.ThrowIfRefused(others);
+  }
   launch.framework = framework;
   launch.warnings = gaps.Warnings();
   return launch;

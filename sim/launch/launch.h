@@ -35,15 +35,17 @@ struct LaunchFile {
 
 struct LaunchText {
   Framework framework = Framework::kMegatron;
-  std::vector<LaunchFile> files;  // launch.sh first; the others are found in the folder it runs in
+  std::vector<LaunchFile>
+      files;  // launch.sh first; it finds the others beside itself, wherever it is started
   // What launch.sh passes to the training program, word by word. "${LR:-1e-4}" and the like are
-  // for the shell: what a scenario does not know and the user may set.
+  // for the shell: what a scenario does not know and the user may set, and "${here}", the script's
+  // folder.
   std::vector<std::string> arguments;
   std::vector<Diagnostic> warnings;
 };
 
 // Errors, with exit code 4: E0950 the framework cannot run this plan, E0951 this model, E0952 this
-// workload; each lists every obstacle and the remedies. Warnings: W1950 what the framework decides
+// workload; each lists every obstacle, the remedies, and the frameworks that take the scenario as it is. Warnings: W1950 what the framework decides
 // itself, W1951 what the scenario imposes and no run obeys, W1952 what the training program or its
 // user must add, W1953 the prediction is of another software stack.
 LaunchText Emit(const Scenario& scenario, Framework framework);

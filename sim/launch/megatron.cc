@@ -179,7 +179,7 @@ void Memory(const Scenario& s, Gaps* gaps, Arguments* a) {
   }
   if (plan.offload.parameters > 0) {
     gaps->RefusePlan("plan.offload.parameters", "weights stay on the GPU",
-                     "plan.offload.parameters = 0, or --framework deepspeed");
+                     "plan.offload.parameters = 0");
   }
   if (plan.offload.activations > 0) {
     const double layers = plan.offload.activations * s.model->Backbone().Layers();
@@ -232,8 +232,7 @@ void Numbers(const Scenario& s, Gaps* gaps, Arguments* a) {
                        "its optimizers are adam and sgd", "plan.optimizer = adam");
   }
   if (plan.adapter.kind == AdapterKind::kLora || plan.adapter.kind == AdapterKind::kDora) {
-    gaps->RefusePlan("plan.adapter", "pretrain_gpt.py trains all weights",
-                     "--framework accelerate or deepspeed, with adapters by your program");
+    gaps->RefusePlan("plan.adapter", "pretrain_gpt.py trains all weights", "");
   }
   if (const std::string frozen = FrozenNames(s); !frozen.empty())
     gaps->RefusePlan("plan.frozen: " + frozen, "pretrain_gpt.py trains all weights", "");

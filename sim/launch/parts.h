@@ -37,6 +37,8 @@ std::string Banner(const Scenario& scenario, Framework framework,
 // "#!/bin/bash", the banner, errors end the script.
 std::string ScriptHead(const Scenario& scenario, Framework framework,
                        const std::vector<std::string>& settable);
+// A line that sets $here to the script's folder: where the files beside it are.
+const char* HereLine();
 // torchrun over the cluster's nodes; ends with a backslash and a new line.
 std::string Torchrun(const Cluster& cluster);
 

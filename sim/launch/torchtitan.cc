@@ -224,8 +224,7 @@ void CheckRest(const Scenario& s, Gaps* gaps) {
                      "its optimizers are Adam and AdamW", "plan.optimizer = adam");
   }
   if (plan.adapter.kind == AdapterKind::kLora || plan.adapter.kind == AdapterKind::kDora) {
-    gaps->RefusePlan("plan.adapter", "it trains all weights",
-                     "--framework accelerate or deepspeed, with adapters by your program");
+    gaps->RefusePlan("plan.adapter", "it trains all weights", "");
   }
   if (const std::string frozen = FrozenNames(s); !frozen.empty())
     gaps->RefusePlan("plan.frozen: " + frozen, "it trains all weights", "");
@@ -271,7 +270,7 @@ LaunchText EmitTorchtitan(const Scenario& s, Gaps* gaps) {
     for (const Flavor& f : kFlavors)
       known += (known.empty() ? "" : ", ") + std::string(f.model) + " " + f.flavor;
     gaps->RefuseModel("it has no flavor of the shapes of '" + s.model->name + "'",
-                      "one of " + known + "; or --framework accelerate, deepspeed or megatron");
+                      "one of " + known);
   } else if (plan.pp > 1 && std::string(flavor->model) == "qwen3") {
     gaps->Program("pipeline stages of qwen3, which not every build of torchtitan 0.2 has");
   }
@@ -340,13 +339,14 @@ LaunchText EmitTorchtitan(const Scenario& s, Gaps* gaps) {
                 ", in torchtitan.toml or as arguments");
 
   LaunchText launch;
-  launch.arguments = {"--job.config_file", "torchtitan.toml"};
+  launch.arguments = {"--job.config_file", "${here}/torchtitan.toml"};
   std::string script = ScriptHead(
       s, Framework::kTorchtitan,
       {"Needs torchtitan. Further arguments go to it: ./launch.sh --training.dataset c4.",
        "On several nodes: NODE_RANK, MASTER_ADDR."});
-  script += Torchrun(*s.cluster) +
-            "    -m torchtitan.train \\\n    --job.config_file torchtitan.toml \"$@\"\n";
+  script +=
+      HereLine() + Torchrun(*s.cluster) +
+      "    -m torchtitan.train \\\n    --job.config_file \"${here}/torchtitan.toml\" \"$@\"\n";
   launch.files.push_back({"launch.sh", script, true});
   launch.files.push_back({"torchtitan.toml", text, false});
   return launch;

@@ -535,12 +535,14 @@ class Checker {
     const Json* told = at_.whole.value().Find("sharding");
     const bool zero3 = told != nullptr && told->IsString() && told->AsString() == "zero3";
     if (pipelined && (plan_.sharding == Sharding::kZero2 || zero3)) {
-      Infeasible(at_.whole, 379, "sharding",
-                 "ZeRO-" + std::string(zero3 ? "3" : "2") +
-                     " with pipeline stages would reduce or gather for every micro-batch of every "
-                     "stage: DeepSpeed refuses it",
-                 "sharding = zero1 with the pipeline; or pp = 1; or fsdp, where the framework runs "
-                 "FSDP inside of stages (torchtitan)");
+      Infeasible(
+          at_.whole, 379, "sharding",
+          "ZeRO-" + std::string(zero3 ? "3" : "2") +
+              " with pipeline stages would reduce or gather for every micro-batch of every "
+              "stage: frameworks with pipelines share out the optimizer alone",
+          "sharding = zero1 with the pipeline (Megatron-LM's distributed optimizer, "
+          "DeepSpeed's stage 1); or pp = 1; or fsdp, where the framework runs FSDP inside of "
+          "stages (torchtitan)");
     }
     if (plan_.sharding == Sharding::kHsdp) {
       const int ranks = plan_.ReplicaRanks();

@@ -340,6 +340,13 @@ class Searcher {
         verdict.code = "alike";
         return verdict;
       }
+      if (communication && report_.options.refuses) {  // of a plan, whose every choice is made
+        if (const auto refused = report_.options.refuses(s)) {
+          verdict.code = refused->CodeName();
+          verdict.reason = refused->message;
+          return verdict;
+        }
+      }
       const PlanBound bound = BoundOf(s, CostPlan(s, communication, &book_));
       verdict.bound_s = bound.step_s;
       verdict.bound = ScoreOf(s, report_.options.objective, bound.step_s);

@@ -32,6 +32,8 @@ struct SearchOptions {
   std::size_t top = 10;         // plans that are found
   bool pareto = false;          // nothing is bounded out that may be on the front
   bool accept_at_risk = false;  // plans whose memory may or may not do
+  // Why a plan is out of the question, whatever it takes; nothing: it is not. Counted with its code.
+  std::function<std::optional<Diagnostic>(const Scenario&)> refuses;
   Level level = Level::kAnalytic;
   int jobs = 0;  // threads; 0 = one a core. The result does not depend on it
   const std::atomic<bool>* stop = nullptr;

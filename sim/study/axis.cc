@@ -97,6 +97,11 @@ std::optional<AxisProblem> PathProblem(const std::string& path) {
     return AxisProblem{701, "the path " + Quoted(path) + " lies in the sweep itself",
                        "vary what a single simulation reads"};
   }
+  if (keys[0] == "search") {
+    return Problem{
+        701, "the path " + Quoted(path) + " lies in what aurum search reads, not a simulation",
+        "vary what a single simulation reads; every point would be the same"};
+  }
   return std::nullopt;
 }
 

@@ -1,6 +1,7 @@
 #include "sim/study/database.h"
 
 #include <sqlite3.h>
+#include <sys/stat.h>
 
 #include <cassert>
 #include <cstring>
@@ -20,10 +21,24 @@ constexpr int kBusyMilliseconds = 3000;
 // file.
 std::string PlainPath(const std::string& path) { return path.front() == '/' ? path : "./" + path; }
 
+// SQLite keeps files beside a database, and says no more than that it cannot open it where a folder has their names.
+void CheckBeside(const std::string& path) {
+  for (const char* suffix : {"-journal", "-wal", "-shm"}) {
+    struct stat status = {};
+    const std::string beside = path + suffix;
+    if (::stat(beside.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) continue;
+    ThrowInput(720,
+               "cannot open '" + path + "': '" + beside +
+                   "' is a directory, and a file of that name belongs to the database",
+               "rename that directory, or name another file with -o");
+  }
+}
+
 }  // namespace
 
 Database::Database(const std::string& path, Mode mode) : path_(path) {
   assert(!path.empty());
+  CheckBeside(path);
   const int flags =
       mode == Mode::kReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
   // One thread at a time uses a connection, so it needs no mutex of its own.

@@ -12,6 +12,7 @@
 #include "sim/study/cost.h"
 #include "sim/study/data_report.h"
 #include "sim/study/document_head.h"
+#include "sim/study/one_step.h"
 #include "sim/study/run_id.h"
 #include "sim/workload/adapter_routing.h"
 
@@ -192,9 +193,10 @@ namespace {
 
 // The longest samples decide whether a plan fits, the mean ones how long it takes: memory is that of a
 // step whose every micro-batch is the heaviest that may come. Its classes and times are put on those of
-// the step that is shown.
-MemoryReport MemoryOfHeaviest(const Evaluation& e, const LowerOptions& options, Level level) {
-  const Scenario heaviest = WithHeaviestSample(e.scenario);
+// the step that is shown. `scenario`: with all steps that were drawn.
+MemoryReport MemoryOfHeaviest(const Scenario& scenario, const Evaluation& e,
+                              const LowerOptions& options, Level level) {
+  const Scenario heaviest = WithHeaviestSample(scenario);
   const Program program = Lower(heaviest, options);
   const Outcome outcome = Simulate(program, level);
   MemoryReport measured = MeasureMemory(heaviest, program, outcome);
@@ -275,13 +277,28 @@ Evaluation Evaluate(Scenario scenario, Level level, Fold fold, double epsilon) {
           SampleGoodput(*e.scenario.goodput, cluster.GpuCount(), cluster.nodes, 0, runs);
     }
   }
-  e.memory = e.data ? MemoryOfHeaviest(e, options, level)
+  e.memory = e.data ? MemoryOfHeaviest(e.scenario, e, options, level)
                     : MeasureMemory(e.scenario, e.program, e.outcome);
   e.alignment = MeasureAlignment(e.program, e.outcome.schedule);
   e.golden = GoldenTerms(e.scenario, e.program);
   e.sync = MeasureGradientSync(e.scenario, e.program, e.outcome.schedule);
   e.sync.exposed_s = e.Time().dp_reduce_s + e.Time().dp_gather_s;
   e.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return e;
+}
+
+Evaluation EvaluateOneStep(Scenario scenario, Level level) {
+  scenario.variation = {};
+  scenario.goodput.reset();
+  if (scenario.steps == nullptr || scenario.steps->size() == 1)
+    return Evaluate(std::move(scenario), level);
+  const Scenario all = scenario;
+  scenario.steps = std::make_shared<const std::vector<StepLoads>>(scenario.steps->begin(),
+                                                                  scenario.steps->begin() + 1);
+  Evaluation e = Evaluate(std::move(scenario), level);
+  LowerOptions options;
+  options.traffic = TrafficOf(level);
+  e.memory = MemoryOfHeaviest(all, e, options, level);
   return e;
 }
 

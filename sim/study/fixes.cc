@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sim/core/units.h"
+#include "sim/study/one_step.h"
 
 // The search is small on purpose: a user wants to know which one line to change, and every line here has
 // been simulated, not estimated. Single changes are independent of each other, so what a pair would save is
@@ -230,16 +231,8 @@ std::optional<Evaluation> Walk(const JsonDocument& document, const std::vector<C
   try {
     for (const Change& change : changes)
       SetPath(&changed, change.path, change.value, "--set " + SetWord(change));
-    Scenario scenario = ReadScenario(changed, cache);
-    // One drawn step tells a change from another; memory is that of the longest samples all the same.
-    if (scenario.steps != nullptr && scenario.steps->size() > 1) {
-      scenario.steps = std::make_shared<const std::vector<StepLoads>>(scenario.steps->begin(),
-                                                                      scenario.steps->begin() + 1);
-    }
-    // Of the undisturbed step; drawing it again takes long and shows nothing.
-    scenario.variation = {};
-    scenario.goodput.reset();
-    return Evaluate(std::move(scenario), level);
+    // One drawn step tells a change from another, and the undisturbed one: drawing again takes long.
+    return EvaluateOneStep(ReadScenario(changed, cache), level);
   } catch (const InputError&) {
     return std::nullopt;
   }

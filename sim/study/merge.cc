@@ -1,11 +1,12 @@
 #include "sim/study/merge.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "sim/core/diagnostic.h"
@@ -109,12 +110,18 @@ class Merger {
   void CheckNames() const {
     if (inputs_.empty())
       ThrowInput(850, "there is nothing to merge", "name two stores or more", ExitCode::kUsage);
-    std::set<std::string> seen;
+    // By the file itself: a link, soft or hard, is another name of it.
+    std::map<std::pair<dev_t, ino_t>, std::string> seen;
     for (const std::string& input : inputs_) {
-      std::error_code error;
-      const auto real = std::filesystem::weakly_canonical(input, error);
-      if (!seen.insert(error ? input : real.string()).second)
-        ThrowInput(850, "'" + input + "' is named twice", "name each store once", ExitCode::kUsage);
+      struct stat status = {};
+      if (::stat(input.c_str(), &status) != 0) continue;  // told when it is looked at
+      const auto [first, is_new] = seen.try_emplace({status.st_dev, status.st_ino}, input);
+      if (is_new) continue;
+      const bool same_name = first->second == input;
+      ThrowInput(850,
+                 "'" + input + "' is " +
+                     (same_name ? "named twice" : "the same file as '" + first->second + "'"),
+                 "name each store once", ExitCode::kUsage);
     }
   }
 

@@ -1,6 +1,9 @@
 #include "sim/study/point_list.h"
 
+#include <algorithm>
+#include <cctype>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "sim/core/diagnostic.h"
@@ -76,10 +79,38 @@ std::vector<TableLine> SplitTable(const std::string& text, const std::string& fi
   return lines;
 }
 
+// What spreadsheets write and call text: told by its name, with the way out.
+void RefuseOtherEncodings(const std::string& text, const std::string& file) {
+  const auto begins = [&](std::string_view bytes) { return text.compare(0, 2, bytes) == 0; };
+  if (begins("\xff\xfe") || begins("\xfe\xff") ||
+      text.substr(0, 64).find('\0') != std::string::npos) {
+    FailAt(file, 1, 711, "the file is text in UTF-16, and points are read as UTF-8",
+           "save it as UTF-8, or: iconv -f UTF-16 -t UTF-8 '" + file + "' > points.csv");
+  }
+  if (text.find('\r') != std::string::npos && text.find('\n') == std::string::npos) {
+    FailAt(file, 1, 711, "the lines end with a carriage return alone, as on old Macs",
+           "tr '\\r' '\\n' < '" + file + "' > points.csv");
+  }
+}
+
+// A header of one cell in which another separator stands.
+void RefuseOtherSeparators(const Line& header, const std::string& file) {
+  if (header.cells.size() != 1) return;
+  for (const auto& [separator, name, unescaped] :
+       {std::tuple(';', "semicolons", ";"), std::tuple('\t', "tabs", "\\t")}) {
+    if (header.cells[0].find(separator) == std::string::npos) continue;
+    FailAt(file, header.number, 711,
+           std::string("the paths are separated by ") + name + ", and a table of points by commas",
+           std::string("save it with commas, or, if no cell has a comma: tr '") + unescaped +
+               "' ',' < '" + file + "' > points.csv");
+  }
+}
+
 std::vector<Axis> ReadTable(const std::string& text, const std::string& file) {
   const std::vector<TableLine> lines = SplitTable(text, file);
   if (lines.empty())
     FailAt(file, 1, 711, "the table is empty", "a line of paths, then a line for each point");
+  RefuseOtherSeparators(lines[0], file);
   std::vector<Axis> axes;
   for (const std::string& path : lines[0].cells) axes.push_back({path, {}});
   for (std::size_t l = 1; l < lines.size(); ++l) {
@@ -165,12 +196,19 @@ std::vector<Axis> ReadPointList(const JsonDocument& document, const Json& points
 }
 
 std::vector<Axis> ReadPointFile(const std::string& path) {
-  if (path.ends_with(".csv")) return ReadTable(ReadTextFile(path), path);
-  if (path.ends_with(".json")) {
+  std::string name = path;  // .CSV is .csv
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (name.ends_with(".csv")) {
+    const std::string text = ReadTextFile(path);
+    RefuseOtherEncodings(text, path);
+    return ReadTable(text, path);
+  }
+  if (name.ends_with(".json")) {
     const JsonDocument document = ReadJsonFile(path);
     return ReadPointList(document, document.root, "");
   }
-  if (!path.ends_with(".jsonl")) {
+  if (!name.ends_with(".jsonl")) {
     ThrowInput(711, "'" + path + "' is no file of points by its name",
                "points are a .csv, .json or .jsonl file", ExitCode::kUsage);
   }
@@ -183,10 +221,8 @@ std::vector<Axis> ReadPointFile(const std::string& path) {
     const std::string line = text.substr(from, end - from);
     from = end + 1;
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    // The line's place in the file, by as many empty lines above it.
-    const std::string name = path;
     try {
-      const JsonDocument document = ParseJson(line, name);
+      const JsonDocument document = ParseJson(line, path);
       Append(document, document.root, "", points++, &axes);
     } catch (const InputError& error) {
       Diagnostic d = error.diagnostic();

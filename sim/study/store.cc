@@ -186,11 +186,25 @@ std::string Difference(const Json* stored, const Json* wanted, const std::string
   return pointer + " is " + show(stored) + " there and " + show(wanted) + " here";
 }
 
-void CheckSameStudy(const std::string& path, const StudyInfo& stored, const StudyInfo& wanted) {
+// Whether there are points and every one has failed: nothing that somebody may want to keep.
+bool HoldsFailuresAlone(const Database& database) {
+  Statement count(database, "SELECT count(*), sum(status = 'failed') FROM points");
+  return count.Step() && count.Integer(0) > 0 && count.Integer(0) == count.Integer(1);
+}
+
+void CheckSameStudy(const Database& database, const StudyInfo& stored, const StudyInfo& wanted) {
+  const std::string& path = database.path();
   const std::string difference = StudyDifference(stored, wanted);
   if (!difference.empty()) {
-    ThrowInput(723, "'" + path + "' holds another study: " + difference,
-               "name another file with -o, or remove this one if its results are no longer wanted");
+    const bool failures = HoldsFailuresAlone(database);
+    ThrowInput(723,
+               "'" + path + "' holds another study: " + difference +
+                   (failures ? "; every point in it has failed" : ""),
+               failures ? "rm '" + path +
+                              "' and run the same command again: it holds nothing but failures; or "
+                              "name another file with -o"
+                        : "name another file with -o, or remove this one if its results are no "
+                          "longer wanted");
   }
   if (stored.shard != wanted.shard) {
     const auto name = [](const Shard& shard) {
@@ -391,7 +405,7 @@ Store Store::Open(const std::string& path, const Study& study) {
       if (HasTables(look)) {
         const StudyInfo there = ReadStudyInfo(look);
         CheckSeal(path);
-        CheckSameStudy(path, there, info);
+        CheckSameStudy(look, there, info);
       }
     } catch (const InputError& error) {
       if (error.diagnostic().code != 725) throw;
@@ -405,7 +419,7 @@ Store Store::Open(const std::string& path, const Study& study) {
   has_tables = HasTables(impl->database);
   if (has_tables) {
     const StudyInfo there = ReadStudyInfo(impl->database);
-    CheckSameStudy(path, there, info);
+    CheckSameStudy(impl->database, there, info);
     CheckIntact(impl->database);
     info.complete = there.complete;
     info.figures = there.figures;

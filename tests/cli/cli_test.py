@@ -1,10 +1,12 @@
 """The command line from outside: exit codes, streams, error texts, identical bytes. Runs from the root of the source tree."""
 
+import csv
 import json
 import math
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import sqlite3
@@ -555,6 +557,71 @@ class Sweeps(Files):
         self.check("E0713", 2, "6 combinations", "sweep", SCENARIO, "--dry-run", "--design", "random", "--points", "7",
                    "--vary", "plan.micro_batch_size=1,2,4", "--vary", "cluster=8xa100-hgx,8xh100-hgx")
 
+    def test_tables_of_other_programs_are_named_with_the_way_out(self):
+        good = "plan.micro_batch_size,cluster\n1,8xa100-hgx\n2,8xh100-hgx\n"
+        upper = self.write("POINTS.CSV", good)
+        self.assertIn("has 2 points", aurum("sweep", SCENARIO, "--points", upper, "--dry-run").stderr)
+        for name, text, found, mend in (
+                ("semicolons", good.replace(",", ";").encode(), "separated by semicolons", "tr ';' ','"),
+                ("tabs", good.replace(",", "\t").encode(), "separated by tabs", "tr '\\t' ','"),
+                ("mac", good.replace("\n", "\r").encode(), "carriage return alone", "tr '\\r' '\\n'"),
+                ("le", b"\xff\xfe" + good.encode("utf-16-le"), "UTF-16", "iconv -f UTF-16 -t UTF-8"),
+                ("be", b"\xfe\xff" + good.encode("utf-16-be"), "UTF-16", "iconv -f UTF-16 -t UTF-8")):
+            path = self.write(name + ".csv", text)
+            said = self.check("E0711", 3, mend, "sweep", SCENARIO, "--points", path, "--dry-run")
+            self.assertIn(found, said)
+            # The command in the help does mend it.
+            command = re.search(r"(tr|iconv) .* > points\.csv", said)[0].replace("points.csv", str(self.folder / "mended.csv"))
+            subprocess.run(["bash", "-c", command], check=True)
+            self.assertIn("has 2 points", aurum("sweep", SCENARIO, "--points", str(self.folder / "mended.csv"), "--dry-run").stderr)
+
+    def test_a_list_with_a_bad_point_is_looked_at_to_its_end(self):
+        points = self.write("points.csv", "plan.micro_batch_size,cluster\n1,8xa100-hgx\n2,nonsense\n4,8xa100-hgx\n")
+        ran = aurum("sweep", SCENARIO, "--points", points, "--dry-run")
+        self.assertEqual(ran.returncode, 6, ran.stderr)
+        self.assertIn("1 of them will fail", ran.stderr)
+        self.assertIn("E0220", ran.stderr)
+        none = self.write("none.csv", "plan.micro_batch_size,cluster\n1,nonsense\n2,nonsense\n")
+        self.check("E0220", 3, "known", "sweep", SCENARIO, "--points", none, "--dry-run")
+
+    def test_a_database_of_failures_alone_says_that_it_may_go(self):
+        database = str(self.folder / "run.db")
+        vary = ("--vary", "plan.micro_batch_size=1,2", "-o", database)
+        bad = self.scenario(cluster="nonsense")
+        ran = aurum("sweep", bad, *vary)
+        self.assertEqual(ran.returncode, 6, ran.stderr)
+        self.assertIn("every point failed", ran.stderr)
+        said = self.check("E0723", 3, f"rm '{database}'", "sweep", self.scenario(), *vary)
+        self.assertIn("every point in it has failed", said)
+        pathlib.Path(database).unlink()
+        self.assertEqual(aurum("sweep", self.scenario(), *vary).returncode, 0)
+        # One with results is not given up so easily.
+        said = self.check("E0723", 3, "no longer wanted", "sweep", self.scenario(cluster="8xh100-hgx"), *vary)
+        self.assertNotIn("has failed", said)
+
+    def test_axes_that_do_nothing_and_settings_that_are_overruled(self):
+        self.check("E0701", 2, "vary what a single simulation reads", "sweep", SCENARIO, "--vary", "search.space=auto,none", "--dry-run")
+        ran = aurum("sweep", SCENARIO, "--set", "plan.micro_batch_size=2", "--vary", "plan.micro_batch_size=1,4", "--dry-run")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertIn("warning[W1752]", ran.stderr)
+        ran = aurum("sweep", SCENARIO, "--set", "plan.recompute=full", "--vary", "plan.micro_batch_size=1,4", "--dry-run")
+        self.assertNotIn("W1752", ran.stderr)
+
+    def test_directories_with_the_names_of_a_database(self):
+        for suffix in ("-journal", "-wal"):
+            database = str(self.folder / f"run{suffix}.db")
+            os.mkdir(database + suffix)
+            said = self.check("E0720", 3, "rename that directory", "sweep", SCENARIO, "--vary", "plan.micro_batch_size=1,2", "-o", database)
+            self.assertIn(f"{suffix}' is a directory", said)
+
+    def test_a_link_is_the_same_store(self):
+        part = str(self.folder / "part.db")
+        self.assertEqual(aurum("sweep", SCENARIO, "--vary", "plan.micro_batch_size=1,2", "-o", part).returncode, 0)
+        for link in (os.link, os.symlink):
+            other = str(self.folder / f"{link.__name__}.db")
+            link(part, other)
+            self.check("E0850", 2, "each store once", "merge", part, other, "-o", str(self.folder / "all.db"))
+
     def test_what_is_no_study(self):
         foreign = self.write("foreign.db", "not a database at all, but long enough to look like one" * 40)
         ran = aurum("sweep", SCENARIO, *self.VARY, "-o", foreign)
@@ -569,6 +636,61 @@ class Sweeps(Files):
         points = [json.loads(line) for line in ran.stdout.splitlines()]
         self.assertEqual([p["point"] for p in points], list(range(30)))
         self.assertTrue(all(p["step_time_s"] > 0 for p in points))
+
+
+class Plans(Files):
+    """search and explain, for programs."""
+    SPACE = ("scenarios/gpt-3-175b-64xa100.json", "--keep", "pipeline", "--vary", "plan.backbone.tp=8", "--vary", "plan.backbone.pp=8")
+
+    def test_a_row_of_the_search_is_a_plan_that_can_be_simulated(self):
+        ran = aurum("search", *self.SPACE, "--format", "csv")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        rows = list(csv.DictReader(ran.stdout.splitlines()))
+        self.assertEqual([row["rank"] for row in rows][:3], ["1", "2", "3"])
+        self.assertIn("", [row["rank"] for row in rows], "the front has more")
+        self.assertEqual(len({row["set"] for row in rows}), len(rows))
+        for row in (rows[0], rows[1], rows[-1]):
+            words = [word for setting in shlex.split(row["set"]) for word in ("--set", setting)]
+            result = json.loads(aurum("simulate", self.SPACE[0], "--json", *words).stdout)
+            self.assertEqual(float(row["step_time_s"]), result["step_time_s"])
+            self.assertEqual(float(row["peak_gib"]), result["memory"]["peak_gib"])
+        for column in rows[0]:
+            self.assertNotRegex(str(rows[0][column]), r"^[0-9.]+ (s|ms|GiB|%)$", column)
+
+    def test_the_best_plan_that_a_framework_can_run_is_found_beyond_those_shown(self):
+        out = str(self.folder / "run")
+        # torchtitan shards parameters or nothing: the first ones, of zero1, are not for it.
+        space = ("scenarios/gpt-3-175b-64xa100.json", "--set", "model=llama-3.1-8b", "--keep", "rank_order", "--keep", "micro_batch_size",
+                 "--keep", "tp", "--keep", "pipeline", "--vary", "plan.backbone.pp=1,2", "--top", "2")
+        ran = aurum("search", *space, "--emit", "torchtitan", "--emit-to", out)
+        everything = json.loads(aurum("search", *space[:-1], "1000", "--json").stdout)["best"]
+        takers = []
+        for plan in everything:
+            words = [word for setting in plan["set"] for word in ("--set", setting)]
+            emitted = aurum("emit", *space[:3], *words, "-f", "torchtitan")
+            if emitted.returncode == 0:
+                takers.append(plan)
+                break
+        self.assertTrue(takers)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertTrue((pathlib.Path(out) / "launch.sh").exists())
+        told = ran.stderr.split("set: ")[-1].split()
+        self.assertEqual(set(word.strip("'") for word in told if word != "--set"), set(takers[0]["set"]))
+        self.assertIn("plan 1: torchtitan cannot run this plan", ran.stderr)
+        if everything.index(takers[0]) > 1:
+            self.assertIn("torchtitan can run none of these 2", ran.stderr)
+
+    def test_explain_gives_rows_with_units_in_their_names(self):
+        for topic, column, path in (("time", "exposed_s", "time.parts"), ("memory", "gib", "memory.items"),
+                                    ("comm", "running_s", "communication.items"), ("formula", "comm_s", "formula.terms"),
+                                    ("sensitivity", "step_time_s", "sensitivities"), ("oom", "peak_gib", "micro_batches")):
+            ran = aurum("explain", SCENARIO, "--what", topic, "--format", "csv")
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            rows = list(csv.DictReader(ran.stdout.splitlines()))
+            document = json.loads(aurum("explain", SCENARIO, "--what", topic, "--json").stdout)
+            for key in path.split("."):
+                document = document[key]
+            self.assertEqual([float(row[column]) for row in rows][:len(document)], [row[column] for row in document])
 
 
 class Reports(Files):

@@ -164,6 +164,29 @@ class Scripts(Files):
         self.assertIn("were there already", ran.stderr)
         self.assertEqual(self.bytes("all.db"), one)
 
+    def test_another_number_of_shards_is_noticed(self):
+        if shutil.which("parallel") is None:
+            self.skipTest("GNU parallel is not installed")
+        words = [str(CLUSTER / "parallel-sweep.sh"), SCENARIO, "2", self.path("all.db"), "--vary", "plan.micro_batch_size=1,2"]
+        self.assertEqual(run(*words).returncode, 0)
+        words[2] = "3"
+        ran = run(*words)
+        self.assertEqual(ran.returncode, 2, ran.stderr)
+        self.assertIn("holds shards of a run with 2 shards, not 3", ran.stderr)
+        self.assertEqual(len(list((self.folder / "all.db.parts").glob("shard-*.db"))), 2)
+        ran = run(str(CLUSTER / "slurm-submit.sh"), *words[1:], env=self.sbatch())
+        self.assertEqual(ran.returncode, 2, ran.stderr)
+        self.assertFalse((self.folder / "submitted").exists())
+
+    def test_a_bad_point_of_a_list_stops_no_script(self):
+        points = self.folder / "points.csv"
+        points.write_text("plan.micro_batch_size,model\n1,llava-1.6-7b\n2,nonsense\n2,llava-1.6-7b\n")
+        run(AURUM, "sweep", SCENARIO, "--points", str(points), "-o", self.path("one.db"))
+        ran = run(str(CLUSTER / "slurm-submit.sh"), SCENARIO, "2", self.path("all.db"), "--points", str(points), env=self.sbatch())
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertIn("1 of them will fail", ran.stderr)
+        self.assertEqual(self.bytes("all.db"), self.bytes("one.db"))
+
     def sbatch(self, lost=()):
         """A scheduler as far as the scripts can tell: runs what is submitted at once, and tells each task its number. Tasks
         in `lost` are killed before they have begun."""

@@ -42,6 +42,35 @@ TEST_CASE("a scenario and itself: nothing differs") {
   for (const MemoryChange& change : c.memory) CHECK(change.a_bytes == change.b_bytes);
 }
 
+TEST_CASE("figures that differ where the inputs are the same are told as such") {
+  const JsonDocument scenario = Shipped("llava-1.6-7b-finetune-8xa100");
+  const JsonDocument a = ResultOf(scenario);
+  const auto side = [](const JsonDocument& result) {
+    return SideOfResult("result", result, Inputs());
+  };
+  CHECK(Compare(side(a), side(a), Inputs(), {}).summary == "nothing differs");
+  for (const char* figure : {"step_time_s", "mfu"}) {
+    JsonDocument b = a;
+    b.root.Set(figure, b.root.Find(figure)->AsNumber() * 1.25);
+    const Comparison c = Compare(side(a), side(b), Inputs(), {});
+    CAPTURE(c.summary);
+    CHECK(c.summary.find("figures differ: " + std::string(figure)) != std::string::npos);
+    CHECK(c.changes.empty());
+    const bool step = std::string(figure) == "step_time_s";
+    CHECK((c.summary.find("a step of B takes") != std::string::npos) == step);
+    CHECK(c.b.evaluation.has_value() != step);  // not taken apart as what it is not
+  }
+}
+
+TEST_CASE("a side that is at risk of not fitting is named") {
+  const JsonDocument a = Shipped("qwen2-vl-7b-samples-8xa100");
+  const Comparison c = CompareDocuments(a, Changed(a, {"plan.micro_batch_size=2"}));
+  REQUIRE(c.b.evaluation->memory.at_risk);
+  CHECK(std::count(c.notes.begin(), c.notes.end(),
+                   "B is at risk of not fitting: its peak is too near to what is usable to tell") ==
+        1);
+}
+
 TEST_CASE("components of memory sum to the change of the peak") {
   const JsonDocument a = Shipped("llava-1.6-7b-finetune-8xa100");
   const Comparison c =

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "sim/explain/explain.h"
 #include "tests/support/scenario.h"
 
 namespace aurum {
@@ -107,6 +108,32 @@ TEST_CASE("the number of threads makes no difference") {
   for (std::size_t i = 0; i < one.size(); ++i) {
     CHECK(one[i].name == four[i].name);
     CHECK(one[i].step_s == four[i].step_s);
+  }
+}
+
+TEST_CASE(
+    "samples that differ: micro-batches hold the heaviest samples of all steps, not of the first") {
+  for (const char* size : {"plan.micro_batch_size=1", "plan.micro_batch_size=4"}) {
+    const JsonDocument document = Changed(Shipped("qwen2-vl-7b-samples-8xa100"), {size});
+    const Evaluation e = EvaluateDocument(document);
+    REQUIRE(e.data);
+    REQUIRE(e.data->step_s.size() > 1);
+    InputCache cache(".");
+    bool told = false;
+    for (const MicroBatchRow& row : MicroBatchLadder(e, document, &cache, {})) {
+      const Evaluation as_set = EvaluateDocument(Changed(document, row.set));
+      CHECK(row.peak_bytes == as_set.memory.Heaviest().peak_bytes);
+      CHECK(row.verdict == as_set.memory.verdict);
+      told |= row.as_told;
+    }
+    CHECK(told);
+    // Times are of one drawn step, and the words say so.
+    ExplainOptions options;
+    options.topics = TopicsOf({"oom"});
+    std::string said;
+    for (const Finding& finding : Explain(e, document, &cache, options).findings)
+      said += finding.topic == "samples" ? finding.text : "";
+    CHECK(said.find("timed on the first of them") != std::string::npos);
   }
 }
 

@@ -48,8 +48,11 @@ class Launch(unittest.TestCase):
         return out
 
     def launch(self, out, **environment):
+        """From another folder than its own, so that what it names must be found beside it."""
         noted = self.folder / "noted"
-        ran = subprocess.run(["./launch.sh"], cwd=out, capture_output=True, text=True, timeout=60,
+        elsewhere = self.folder / "elsewhere"
+        elsewhere.mkdir(exist_ok=True)
+        ran = subprocess.run([os.path.relpath(out / "launch.sh", elsewhere)], cwd=elsewhere, capture_output=True, text=True, timeout=60,
                              env={"PATH": f"{self.folder}/bin:/usr/bin:/bin", "NOTED": str(noted), **environment})
         if ran.returncode != 0:
             return ran
@@ -91,7 +94,9 @@ class Launch(unittest.TestCase):
         words = self.launch(out, TRAIN_SCRIPT="train me.py")
         self.assertEqual(words[:3], ["--num_gpus", "8", "train me.py"])
         self.assertEqual(words[words.index("--learning_rate") + 1], "1e-5")
-        config = json.loads((out / words[words.index("--deepspeed") + 1]).read_text())
+        named = words[words.index("--deepspeed") + 1]
+        self.assertEqual(named, str(out / "ds_config.json"))
+        config = json.loads(pathlib.Path(named).read_text())
         # DeepSpeed asserts it when it starts.
         self.assertEqual(config["train_batch_size"],
                          config["train_micro_batch_size_per_gpu"] * config["gradient_accumulation_steps"] * 8)
@@ -99,7 +104,7 @@ class Launch(unittest.TestCase):
     def test_accelerate(self):
         out = self.emit(LLAVA, "accelerate", "plan.sharding=hsdp", "plan.shard_group=4")
         words = self.launch(out, TRAIN_SCRIPT="train.py")
-        self.assertEqual(words[:4], ["launch", "--config_file", "accelerate.yaml", "train.py"])
+        self.assertEqual(words[:4], ["launch", "--config_file", str(out / "accelerate.yaml"), "train.py"])
         if yaml is None:
             self.skipTest("no yaml module here")
         config = yaml.safe_load((out / "accelerate.yaml").read_text())
@@ -107,10 +112,23 @@ class Launch(unittest.TestCase):
         self.assertEqual(config["parallelism_config"]["parallelism_config_dp_shard_size"], 4)
         self.assertIs(config["use_cpu"], False)
 
+    def test_accelerate_finds_deepspeeds_configuration(self):
+        out = self.emit(LLAVA, "accelerate", "plan.sharding=zero2")
+        # As accelerate does: it reads what it is given while the script waits.
+        launcher = self.folder / "bin" / "accelerate"
+        launcher.write_text('#!/bin/bash\ncp "$3" "$NOTED.yaml"\nprintf "%s\\0" "$@" > "$NOTED"\n')
+        words = self.launch(out, TRAIN_SCRIPT="train.py", TMPDIR=str(self.folder))
+        self.assertEqual(words[3], "train.py")
+        named = [line.split(": ")[1] for line in (self.folder / "noted.yaml").read_text().splitlines()
+                 if "deepspeed_config_file" in line]
+        self.assertEqual(named, [str(out / "ds_config.json")])
+        self.assertEqual(json.loads(pathlib.Path(named[0]).read_text())["zero_optimization"]["stage"], 2)
+        self.assertFalse(pathlib.Path(words[2]).exists(), "the copy is removed")
+
     def test_torchtitan(self):
         out = self.emit(GPT, "torchtitan", "model=llama-3.1-8b", 'plan={"sharding": "fsdp", "backbone": {"pp": 4}}')
         words = self.launch(out, NODE_RANK="0", MASTER_ADDR="first")
-        self.assertEqual(words[words.index("-m"):], ["-m", "torchtitan.train", "--job.config_file", "torchtitan.toml"])
+        self.assertEqual(words[words.index("-m"):], ["-m", "torchtitan.train", "--job.config_file", str(out / "torchtitan.toml")])
         config = tomllib.loads((out / "torchtitan.toml").read_text())
         parts = config["parallelism"]["module_fqns_per_model_part"]
         self.assertEqual([len(part) for part in parts], [9, 8, 8, 10])
@@ -123,6 +141,23 @@ class Launch(unittest.TestCase):
         self.assertEqual(ran.returncode, 4)
         self.assertIn("error[E0951]", ran.stderr)
         self.assertFalse(out.exists())
+
+    def test_a_refusal_advises_frameworks_that_take_the_plan(self):
+        for scenario, changes in ((GPT, ()), (LLAVA, ()), (LLAVA, ("plan.sharding=zero2",)),
+                                  (GPT, ("model=llama-3.1-8b", 'plan={"sharding": "fsdp", "backbone": {"pp": 4}}'))):
+            words = [word for change in changes for word in ("--set", change)]
+            ends = {}
+            for framework in ("megatron", "deepspeed", "torchtitan", "accelerate"):
+                ran = aurum("emit", scenario, "-f", framework, *words)
+                self.assertIn(ran.returncode, (0, 4), ran.stderr)
+                ends[framework] = ran
+            takers = [framework for framework, ran in ends.items() if ran.returncode == 0]
+            for framework, ran in ends.items():
+                if ran.returncode == 0:
+                    continue
+                help_line = ran.stderr.split("help: ")[-1]
+                advised = help_line.split("--framework ")[1].split(",")[0].split(" or ") if "--framework " in help_line else []
+                self.assertEqual(advised, takers, f"{scenario} {changes} {framework}: {ran.stderr}")
 
     def test_json_and_listing(self):
         ran = aurum("emit", LLAVA, "-f", "deepspeed", "--set", "plan.sharding=zero2", "--json")

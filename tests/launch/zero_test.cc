@@ -79,7 +79,7 @@ TEST_CASE("the trainer's arguments agree with the configuration, and name what i
   CHECK(Argument(launch, "--gradient_checkpointing") == "true");
   CHECK(Argument(launch, "--optim") == "adamw_bnb_8bit");
   CHECK(Argument(launch, "--max_steps") == "1200");
-  CHECK(Argument(launch, "--deepspeed") == "ds_config.json");
+  CHECK(Argument(launch, "--deepspeed") == "${here}/ds_config.json");
   CHECK(Warns(launch, 1952, "LoRA of rank 16 on q, v"));
   CHECK(Warns(launch, 1952, "freezing of vision"));
   CHECK(ValueOf(ReadDeepSpeed(FileOf(launch, "ds_config.json")), "zero_allow_untested_optimizer") ==

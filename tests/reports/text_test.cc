@@ -48,6 +48,12 @@ TEST_CASE("a signed percentage has its sign, and none where it rounds to zero") 
   CHECK(SignedPercentText(-0.101) == "-10.1 %");
   CHECK(SignedPercentText(0.0001) == "0.0 %");
   CHECK(PercentText(0.5, 0) == "50 %");
+  // Ties as JavaScript's toFixed(), away from zero; what only looks like one is none.
+  CHECK(PercentText(0.825, 0) == "83 %");
+  CHECK(FixedText(-82.5, 0) == "-83");
+  CHECK(FixedText(12.25, 1) == "12.3");
+  CHECK(FixedText(0.15, 1) == "0.1");  // 0.1499999999999999944
+  CHECK(FixedText(2.5, 0) == "3");
 }
 
 }  // namespace

@@ -302,6 +302,33 @@ TEST_CASE("samples that differ: sought for their mean, told as drawn") {
   CHECK(report.best.front().step_s <= report.best.back().step_s);
 }
 
+TEST_CASE("the best of the plans that somebody takes, proven among those") {
+  const Small small = SmallSpaces()[0];
+  SearchOptions options;
+  options.top = 1'000'000;
+  const SearchReport all = Run(small, options);
+  options.top = 1;
+  options.refuses = [](const Scenario& s) -> std::optional<Diagnostic> {
+    if (s.plan.sharding == Sharding::kFsdp && s.plan.tp == 2) return std::nullopt;
+    Diagnostic d;
+    d.code = 950;
+    d.message = "not for me";
+    return d;
+  };
+  const SearchReport some = Run(small, options);
+  CheckAccounted(some);
+  REQUIRE(some.best.size() == 1);
+  const auto first = std::find_if(all.best.begin(), all.best.end(), [](const FoundPlan& plan) {
+    return plan.labels[0] == "2" && plan.labels[5] == "fsdp";
+  });
+  REQUIRE(first != all.best.end());
+  CHECK(first != all.best.begin());
+  CHECK(some.best[0].step_s == first->step_s);
+  CHECK(std::any_of(some.rejected.begin(), some.rejected.end(), [](const RejectedPlans& r) {
+    return r.code == "E0950" && r.reason == "not for me" && r.count > 0;
+  }));
+}
+
 TEST_CASE("a search that is stopped says so") {
   const std::atomic<bool> stop{true};
   SearchOptions options;
