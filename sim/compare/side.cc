@@ -1,15 +1,16 @@
 #include "sim/compare/side.h"
 
 #include <cmath>
-
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <utility>
 
+#include "sim/compare/fail_if.h"
 #include "sim/compare/substitute.h"
 #include "sim/core/diagnostic.h"
 #include "sim/plan/scenario_file.h"
+#include "sim/plan/waves.h"
 #include "sim/study/decide.h"
 
 namespace aurum {
@@ -29,6 +30,53 @@ bool IsSqlite(const std::string& path) {
 std::string TextAt(const Json& object, std::string_view key) {
   const Json* value = object.Find(key);
   return value != nullptr && value->IsString() ? value->AsString() : std::string();
+}
+
+constexpr const char* kMadeBy = "make it with aurum simulate SCENARIO --json";
+
+// What a comparison counts with: a step that picoseconds can hold, and amounts whose sums are numbers.
+void CheckFigures(const std::string& given, const Json& result, const NamedFigures& figures) {
+  constexpr double kShortestStep = 1e-12;
+  constexpr double kRounding = 1e-6;  // seconds: what is left of something that is nothing
+  constexpr double kMostMemory = 1e21;
+  const Json* step = result.Find("step_time_s");
+  if (step == nullptr || !step->IsNumber() || !(step->AsNumber() > 0))
+    ThrowInput(883, "'" + given + "' is a result without its step time", kMadeBy);
+  for (const auto& [name, value] : figures) {
+    double least = -kMostMemory, most = kMostMemory;
+    if (name == "step_time_s") {
+      least = kShortestStep;
+      most = kLongestStep;
+    } else if (name.starts_with("time.") || name.starts_with("idle.") ||
+               name == "compute_slowed_by_communication_s") {
+      least = -kRounding;
+      most = kLongestStep;
+    } else if (!name.starts_with("memory.")) {
+      continue;
+    }
+    if (value >= least && value <= most) continue;
+    ThrowInput(883,
+               "'" + given + "' says " + name + " = " + Json(value).Dump() + ", which no step has",
+               kMadeBy);
+  }
+}
+
+// The first of a result's figures that its scenario gives another value, "" where none does: with the
+// same signature it was edited, or its version counted otherwise.
+std::string OtherFigure(const NamedFigures& told, const Evaluation& e) {
+  constexpr double kSame = 1e-9;  // of a figure that went through a text
+  const NamedFigures own = FiguresOfResult(ResultJson(e, {}, ""));
+  for (const auto& [name, value] : told) {
+    if (name != "step_time_s" && name != "fits" && name != "at_risk" &&
+        !name.starts_with("time.") && !name.starts_with("idle.") && !name.starts_with("memory."))
+      continue;
+    for (const auto& [other, now] : own) {
+      if (other != name) continue;
+      if (std::abs(value - now) > kSame * std::abs(now)) return name;
+      break;
+    }
+  }
+  return "";
 }
 
 }  // namespace
@@ -72,11 +120,8 @@ Side SideOfResult(std::string given, const JsonDocument& document, InputCache* c
   Side side;
   side.given = std::move(given);
   side.result = document.root;
-  const Json* step = document.root.Find("step_time_s");
-  if (step == nullptr || !step->IsNumber() || !(step->AsNumber() > 0)) {
-    ThrowInput(883, "'" + side.given + "' is a result without its step time",
-               "make it with aurum simulate SCENARIO --json");
-  }
+  const NamedFigures figures = FiguresOfResult(side.result);
+  CheckFigures(side.given, side.result, figures);
   const Json* scenario = document.root.Find("scenario");
   if (scenario == nullptr || !scenario->IsObject()) {
     side.as_found = "it does not hold its scenario";
@@ -89,10 +134,9 @@ Side SideOfResult(std::string given, const JsonDocument& document, InputCache* c
     Evaluation e = EvaluatePlain(inner, cache, level);
     if (e.outcome.signature != TextAt(document.root, "signature")) {
       side.as_found = "its scenario gives another step now: other inputs, or another version";
-    } else if (const Json own = ResultJson(e, {}, "");
-               std::abs(own.Find("step_time_s")->AsNumber() / step->AsNumber() - 1) > 1e-9) {
-      // Of a figure that was edited, the scenario's own would be shown in its place.
-      side.as_found = "its step time is not the one that its scenario and signature give";
+    } else if (const std::string other = OtherFigure(figures, e); !other.empty()) {
+      side.as_found =
+          "its scenario gives another " + other + " now: it was changed, or is of another version";
     } else {
       side.evaluation = std::move(e);
     }

@@ -198,6 +198,9 @@ void CheckShared(const Scenario& s, Gaps* gaps) {
   CheckWorkload(s, gaps);
   CheckEncoders(s, gaps);
   CheckImposed(s, gaps);
+  for (const Scenario::Input& input : s.inputs) {
+    if (input.role == "prune") gaps->Program("the pruned model (" + input.name + ")");
+  }
   for (std::size_t i = 0; i < plan.modules.size(); ++i) {
     if (!plan.modules[i].compression.Any()) continue;
     gaps->RefusePlan(KeyOf(*s.model, i) + ".gradient_compression", "it sends whole gradients",

@@ -98,7 +98,7 @@ std::optional<AxisProblem> PathProblem(const std::string& path) {
                        "vary what a single simulation reads"};
   }
   if (keys[0] == "search") {
-    return Problem{
+    return AxisProblem{
         701, "the path " + Quoted(path) + " lies in what aurum search reads, not a simulation",
         "vary what a single simulation reads; every point would be the same"};
   }

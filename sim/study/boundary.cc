@@ -114,7 +114,7 @@ std::string CombineWords(Combine combine) {
 }
 
 // For "{:.0f}": a tie goes away from zero, as in the reports.
-double Percent(double share) { return std::round(100 * share); }
+double WholePercent(double share) { return std::round(100 * share); }
 
 // "{lead}, at 80 % of the points, what fails most", or nothing where nothing fails.
 std::string FailsMost(const BoundaryOf& boundary, std::string_view lead) {
@@ -123,7 +123,7 @@ std::string FailsMost(const BoundaryOf& boundary, std::string_view lead) {
   const auto outside = static_cast<double>(boundary.points - boundary.failures[0]);
   return fmt::format(
       "{}, at {:.0f} % of the points, {}", lead,
-      Percent(static_cast<double>(boundary.failures[static_cast<std::size_t>(most)]) / outside),
+      WholePercent(static_cast<double>(boundary.failures[static_cast<std::size_t>(most)]) / outside),
       FormulaFailureText(most));
 }
 
@@ -373,8 +373,8 @@ std::string BoundarySentence(const BoundaryGrid& grid, const std::vector<Boundar
         "Do not trust it here, simulate: at its best, as {} (α = {:.2f}, β = {:.2f}), the formula "
         "is "
         "within {:.0f} % of the simulation at {:.0f} % of the points",
-        CombineWords(best.combine), best.alpha, best.beta, Percent(tolerance),
-        Percent(best.inside));
+        CombineWords(best.combine), best.alpha, best.beta, WholePercent(tolerance),
+        WholePercent(best.inside));
     if (best.fit.r2.value_or(0) < 0)
       text +=
           fmt::format(", and further off than the mean of the steps (R² = {:.2g})", *best.fit.r2);
@@ -383,7 +383,7 @@ std::string BoundarySentence(const BoundaryGrid& grid, const std::vector<Boundar
   std::string text = fmt::format(
       "Read as {} (α = {:.2f}, β = {:.2f}), the formula is within {:.0f} % of the simulation at "
       "{:.0f} % of the points",
-      CombineWords(best.combine), best.alpha, best.beta, Percent(tolerance), Percent(best.inside));
+      CombineWords(best.combine), best.alpha, best.beta, WholePercent(tolerance), WholePercent(best.inside));
   if (best.box && best.inside < 1) text += "; trust it at " + BoxText(grid, *best.box);
   if (best.MostCommon() == FormulaFailure::kNone) return text + ", over the whole range.";
   return text + FailsMost(best, ", and simulate elsewhere: there") + ".";

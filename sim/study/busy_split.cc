@@ -81,7 +81,9 @@ KernelSides SidesOf(const Kernel& k, const Profile& profile) {
       const double keys = k.sequences * k.kv_heads * k.kv_len * k.head_dim;
       const double passes = k.kind == KernelKind::kAttentionBackward ? 2 : 1;
       sides.memory_s = passes * kHalf * (2 * queries + 2 * keys) / bandwidth;
-      const auto gemm = profile.gemm.find(DType::kBf16);
+      // Where bf16 runs on the general units and fp16 on its own (V100, T4), the kernel's type decides.
+      auto gemm = profile.gemm.find(k.dtype == DType::kBf16 ? DType::kBf16 : DType::kFp16);
+      if (gemm == profile.gemm.end()) gemm = profile.gemm.find(DType::kBf16);
       const double peak =
           gemm != profile.gemm.end() ? gemm->second.rate_flops : profile.device.peak_bf16_flops;
       if (peak > 0) sides.arithmetic_s = KernelFlops(k) / peak;

@@ -54,6 +54,9 @@ Database::Database(const std::string& path, Mode mode) : path_(path) {
     }
   }
   sqlite3_extended_result_codes(handle_, 1);
+  // A quoted name of a column that is not there is an error, and not the name as a text.
+  sqlite3_db_config(handle_, SQLITE_DBCONFIG_DQS_DML, 0, nullptr);
+  sqlite3_db_config(handle_, SQLITE_DBCONFIG_DQS_DDL, 0, nullptr);
   sqlite3_busy_timeout(handle_, kBusyMilliseconds);
 }
 
@@ -90,6 +93,9 @@ void Database::Fail(int code) const {
   const std::string detail =
       system_error != 0 ? reason + ": " + std::strerror(system_error) : reason;
   switch (code & 0xff) {
+    // SQLITE_ERROR: our statements are right for a file that we wrote, so this one is not as we wrote
+    // it: a number of its format that nobody knows, a table or column that is gone.
+    case SQLITE_ERROR:
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:
       ThrowInput(721, file + " is not a database, or is damaged (" + reason + ")",

@@ -94,7 +94,7 @@ void RefuseOtherEncodings(const std::string& text, const std::string& file) {
 }
 
 // A header of one cell in which another separator stands.
-void RefuseOtherSeparators(const Line& header, const std::string& file) {
+void RefuseOtherSeparators(const TableLine& header, const std::string& file) {
   if (header.cells.size() != 1) return;
   for (const auto& [separator, name, unescaped] :
        {std::tuple(';', "semicolons", ";"), std::tuple('\t', "tabs", "\\t")}) {

@@ -1,5 +1,6 @@
 #include "sim/study/store_reader.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -115,6 +116,14 @@ StudyInfo ReadStudyInfo(const Database& database) {
   } catch (const InputError& error) {
     Damaged(database, error.diagnostic().message);
   }
+  for (const FigureOrder& order : info.orders) {
+    for (const std::string& name : order.figures) {
+      const bool there =
+          std::any_of(info.figures.begin(), info.figures.end(),
+                      [&](const FigureColumn& figure) { return figure.name == name; });
+      if (!there) Damaged(database, "it has no column of " + name);
+    }
+  }
   if (info.axis_columns.size() != info.design.axes().size())
     Damaged(database, "its columns do not match its axes");
   if (meta.contains("drawn") && text("drawn") != info.design.drawn().Hex()) {
@@ -181,9 +190,17 @@ bool StoreReader::Next(StoredPoint* point) {
     words[i / 8] = words[i / 8] << 8 | static_cast<unsigned char>(id[i]);
   point->id = {words[0], words[1]};
   const std::string status = row.Text(2);
-  point->status = status == "ok"           ? PointStatus::kOk
-                  : status == "infeasible" ? PointStatus::kInfeasible
-                                           : PointStatus::kFailed;
+  bool known = false;
+  for (const PointStatus each :
+       {PointStatus::kOk, PointStatus::kInfeasible, PointStatus::kFailed}) {
+    if (status != PointStatusName(each)) continue;
+    point->status = each;
+    known = true;
+  }
+  const auto odd = [&](const std::string& what) {
+    Damaged(impl_->database, "row " + std::to_string(row.Integer(0)) + " " + what);
+  };
+  if (!known) odd("has the status '" + status + "'");
   point->diagnostic = row.Text(3);
   point->axis_values = info.design.Values(point->ordinal);
   point->figures.clear();
@@ -191,6 +208,9 @@ bool StoreReader::Next(StoredPoint* point) {
     const int column = kFirstFigure + static_cast<int>(i);
     if (row.IsNull(column)) {
       point->figures.emplace_back();
+    } else if (row.IsText(column) != info.figures[i].text) {
+      odd("has no " + std::string(info.figures[i].text ? "text" : "number") + " as its " +
+          info.figures[i].name);
     } else if (row.IsText(column)) {
       point->figures.emplace_back(row.Text(column));
     } else {

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <vector>
 
 #include "sim/core/diagnostic.h"
@@ -93,7 +95,15 @@ void CheckSeal(const std::string& path) {
   if (file.Read(bytes.data(), kBytes, kOffset) < kBytes) return;
   std::uint32_t sealed = 0;
   for (const char byte : bytes) sealed = sealed << 8 | static_cast<unsigned char>(byte);
-  if (sealed == 0 || sealed == Checksum(file)) return;
+  if (sealed == 0) return;
+  // SQLite applies a log to whatever file has its name. A complete store has left its own behind, so
+  // this one is of another file, and what it says is covered by no seal.
+  std::error_code none;
+  if (const auto size = std::filesystem::file_size(path + "-wal", none); !none && size > 0) {
+    ThrowInput(721, "'" + path + "-wal' lies beside a complete database and would change it",
+               "move it away, and '" + path + "-shm' with it");
+  }
+  if (sealed == Checksum(file)) return;
   ThrowInput(
       721, "'" + path + "' is damaged, or was changed after it was complete",
       "restore it, or sweep again into another file; to keep a change of your own: sqlite3 '" +

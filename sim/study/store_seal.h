@@ -11,7 +11,8 @@ namespace aurum {
 
 // Writes it into a file that nobody has open. E0726.
 void SealStore(const std::string& path);
-// E0721 where the file is not what was sealed; nothing for a file without a seal. E0720, E0726.
+// E0721 where the file is not what was sealed, or a log beside it would change what is read of it;
+// nothing for a file without a seal. E0720, E0726.
 void CheckSeal(const std::string& path);
 
 }  // namespace aurum

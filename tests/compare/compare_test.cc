@@ -234,6 +234,44 @@ TEST_CASE("a result without a step time or without its scenario") {
   CHECK(c.summary == "nothing differs");
 }
 
+TEST_CASE("a result whose figures were edited is compared as it was found, and this is said") {
+  const JsonDocument scenario = Shipped("llava-1.6-7b-finetune-8xa100");
+  const JsonDocument result = ResultOf(scenario);
+  const Side before = SideOfResult("a.json", result, Inputs());
+  const auto edited = [&](const std::string& path, const Json& value) {
+    JsonDocument document = result;
+    SetPath(&document, path, value, "test");
+    const Side side = SideOfResult("b.json", document, Inputs());
+    CHECK_FALSE(side.evaluation);
+    CHECK(side.as_found.find("another " + path + " now") != std::string::npos);
+    return Compare(before, side, Inputs(), {});
+  };
+  const double step = result.root.Find("step_time_s")->AsNumber();
+  const Comparison slower = edited("step_time_s", 2 * step);
+  CHECK(slower.summary.find("2 × as long") != std::string::npos);
+  CHECK(slower.parts_b.step == TimeFromSeconds(2 * step));
+  // The step stays, and the summary does not say that all is the same.
+  CHECK(edited("memory.weights_gib", 1.0).summary == "the steps take equally long");
+  CHECK(edited("time.optimizer_s", 0.5).summary == "the steps take equally long");
+}
+
+TEST_CASE("figures that no step has are refused, not counted with") {
+  const auto code = [](const std::string& figures) {
+    const std::string text = R"({"schema": "aurum.result/1", )" + figures + "}";
+    return ThrownBy([&] { SideOfResult("r.json", ParseJson(text, "r.json"), Inputs()); }).code;
+  };
+  for (const char* step : {"0", "-1", "1e-15", "864001", "1e18", "1e300", "null", "\"1\""}) {
+    CAPTURE(step);
+    CHECK(code(R"("step_time_s": )" + std::string(step)) == 883);
+  }
+  for (const char* path : {R"("time": {"compute_s": )", R"("idle": {"tp_s": )"}) {
+    CAPTURE(path);
+    CHECK(code(R"("step_time_s": 2, )" + std::string(path) + "-5}") == 883);
+    CHECK(code(R"("step_time_s": 2, )" + std::string(path) + "1e300}") == 883);
+  }
+  CHECK(code(R"("step_time_s": 2, "memory": {"weights_gib": 1e308, "logits_gib": 1e308})") == 883);
+}
+
 TEST_CASE("what was given is known by what it is") {
   const Scratch scratch;
   const auto kind = [&](const std::string& given) { return KindOfGiven(given, Inputs()); };

@@ -74,6 +74,14 @@ std::string Substance(const LaunchText& launch) {
   return text;
 }
 
+TEST_CASE("a pruned model is told by what is left of it") {
+  const Scenario scenario =
+      ReadPlanOf(Llava({"plan.sharding=fsdp", R"(prune={"backbone": {"keep_layers": 16}})"}));
+  for (const Framework framework : {Framework::kDeepSpeed, Framework::kAccelerate})
+    CHECK(
+        Warns(Emit(scenario, framework), 1952, "the pruned model (backbone: 50 % of its layers)"));
+}
+
 TEST_CASE("whatever changes the step or its memory changes the launch, or is refused or told") {
   const JsonDocument text = ParseJson(
       R"({"schema": "aurum.scenario/1", "model": "llama-3.1-8b", "cluster": "32xh100-ndr",
@@ -156,6 +164,8 @@ TEST_CASE("whatever changes the step or its memory changes the launch, or is ref
       "plan.vision.placement=colocated_dp",
       "plan.vision.micro_batch_size=1",
       "workload.global_batch_size=128",
+      R"(prune={"backbone": {"keep_layers": 16}})",
+      R"(prune={"backbone": {"keep_ffn": 0.5}})",
       "what_if.nvlink_factor=0.5",
       "what_if.gemm_speedup=2",
       R"(faults=[{"gpus": [3], "slowdown": 1.3}])"};

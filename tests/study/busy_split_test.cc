@@ -54,6 +54,24 @@ TEST_CASE("kernels lie on their side of the ridge") {
   CHECK(SidesOf(copy, a100).memory_s > 1e9 / 2.1e12);
 }
 
+TEST_CASE("attention is held against the units that its type runs on") {
+  InputCache cache(".");
+  const Profile& v100 = *cache.GetProfile("v100-32").value;
+  Kernel attention;
+  attention.kind = KernelKind::kAttentionForward;
+  attention.sequences = 64;
+  attention.heads = attention.kv_heads = 16;
+  attention.q_len = attention.kv_len = 2048;
+  attention.head_dim = 128;
+  const double alone = v100.AttentionForwardSeconds(64, 16, 16, 2048, 2048, 128, false);
+  attention.dtype = DType::kFp16;
+  const double fp16 = SidesOf(attention, v100).arithmetic_s;
+  CHECK(fp16 < alone);  // a kernel is no faster than its units
+  CHECK(fp16 > 0.3 * alone);
+  attention.dtype = DType::kBf16;
+  CHECK(SidesOf(attention, v100).arithmetic_s > 7 * fp16);
+}
+
 TEST_CASE("generation is bound by memory, training by compute; a larger batch moves it back") {
   const auto share = [](const Evaluation& e) {
     const BusySplit s = SplitBusyTime(e)[static_cast<std::size_t>(e.outcome.busiest_class)];

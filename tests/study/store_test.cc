@@ -312,6 +312,102 @@ TEST_CASE("damage inside of a store is found before anything is added") {
   CHECK(ThrownBy([&] { Store::Open(path, study); }).code == 721);
 }
 
+TEST_CASE("every flipped bit of a store's header is damage, and never an error of the program") {
+  const Scratch scratch;
+  const std::string path = scratch.File("run.db"), copy = scratch.File("copy.db");
+  const Study study = SmallStudy();
+  {
+    Store store = Store::Open(path, study);
+    Fill(&store, study, {0, 1, 2, 3, 4, 5});
+    store.Finish();
+  }
+  const std::string bytes = FileBytes(path);
+  for (std::size_t bit = 0; bit < 100 * 8; ++bit) {
+    CAPTURE(bit);
+    std::string damaged = bytes;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
+    WriteBytes(copy, damaged);
+    CHECK(ThrownBy([&] { StoreReader reader(copy); }).code == 721);
+    CHECK(FileBytes(copy) == damaged);
+  }
+}
+
+TEST_CASE("a table or a column that is gone is damage; its name is no value") {
+  const Scratch scratch;
+  const Study study = SmallStudy();
+  int made = 0;
+  for (const char* change :
+       {"DROP TABLE points", "ALTER TABLE points RENAME COLUMN step_time_s TO gone",
+        "ALTER TABLE points RENAME COLUMN id TO gone",
+        "ALTER TABLE points RENAME COLUMN status TO gone"}) {
+    CAPTURE(change);
+    const std::string path = scratch.File(std::to_string(made++) + ".db");
+    {
+      Store store = Store::Open(path, study);
+      Fill(&store, study, {0, 1});
+      store.Close();
+    }
+    Database(path, Database::Mode::kCreate).Execute(change);
+    CHECK(ThrownBy([&] { StoreReader reader(path); }).code == 721);
+    CHECK(ThrownBy([&] {
+            Store store = Store::Open(path, study);
+            store.Insert(Row(study, 2));
+            store.Commit();
+          }).code == 721);
+  }
+}
+
+TEST_CASE("the log of another file does not change what a complete store says") {
+  const Scratch scratch;
+  const std::string path = scratch.File("run.db"), other = scratch.File("other.db");
+  const Study study = SmallStudy();
+  {
+    Store store = Store::Open(path, study);
+    Fill(&store, study, {0, 1, 2, 3, 4, 5});
+    store.Finish();
+  }
+  const std::string bytes = FileBytes(path);
+  WriteBytes(other, bytes);
+  {
+    // As a program leaves it that was killed; without the checks of a reader, it would be applied.
+    Database database(other, Database::Mode::kCreate);
+    database.Execute("PRAGMA journal_mode = WAL; UPDATE points SET step_time_s = 7");
+    std::filesystem::copy_file(other + "-wal", path + "-wal");
+  }
+  CHECK(ThrownBy([&] { StoreReader reader(path); }).code == 721);
+  CHECK(ThrownBy([&] { Store::Open(path, study); }).code == 721);
+  CHECK(FileBytes(path) == bytes);
+  std::filesystem::remove(path + "-wal");
+  std::filesystem::remove(path + "-shm");
+  CHECK(StoreReader(path).Count(PointStatus::kOk) == 6);
+}
+
+TEST_CASE("rows that no sweep writes are damage") {
+  const Scratch scratch;
+  const Study study = SmallStudy();
+  int made = 0;
+  for (const char* change :
+       {"UPDATE points SET status = 'weird' WHERE ordinal = 1",
+        "UPDATE points SET step_time_s = 'long' WHERE ordinal = 1",
+        "UPDATE points SET bottleneck = x'00' WHERE ordinal = 1",
+        "INSERT OR REPLACE INTO meta VALUES ('orders', '[[0, [\"nosuch\"]]]')"}) {
+    CAPTURE(change);
+    const std::string path = scratch.File(std::to_string(made++) + ".db");
+    {
+      Store store = Store::Open(path, study);
+      Fill(&store, study, {0, 1});
+      store.Close();
+    }
+    Database(path, Database::Mode::kCreate).Execute(change);
+    CHECK(ThrownBy([&] {
+            StoreReader reader(path);
+            StoredPoint point;
+            while (reader.Next(&point)) {
+            }
+          }).code == 721);
+  }
+}
+
 TEST_CASE("a file that is read-only or in use is refused") {
   const Scratch scratch;
   const std::string path = scratch.File("run.db");
