@@ -55,11 +55,13 @@ ExitCode EmitCommand(const Options& options, const std::string& file,
   const JsonDocument document = OpenScenario(options, file);
   InputCache cache(options.data_root);
   const Scenario scenario = ReadScenario(document, &cache);
-  PrintWarnings(options, scenario.warnings);
-  if (const auto left_out = PhasesLeftOut(document, "emit")) PrintWarnings(options, {*left_out});
+  std::vector<Diagnostic> warnings = scenario.warnings;
+  if (const auto left_out = PhasesLeftOut(document, "emit")) warnings.push_back(*left_out);
+  PrintWarnings(options, warnings);
   if (options.format == Format::kJson || options.format == Format::kJsonLines) {
-    const LaunchText launch = Emit(scenario, *FrameworkByName(framework));
+    LaunchText launch = Emit(scenario, *FrameworkByName(framework));
     PrintWarnings(options, launch.warnings);
+    launch.warnings.insert(launch.warnings.begin(), warnings.begin(), warnings.end());
     const Json json = WithRunId(LaunchJson(launch, scenario, kToolVersion));
     WriteOutput(options, json.Dump(options.format == Format::kJson ? 2 : -1) + "\n");
     return ExitCode::kOk;

@@ -723,6 +723,8 @@ int Main(int argc, char** argv) {
                  "set AURUM_DATA to the folder that holds models/, topologies/ and calibrate/, or "
                  "unset it");
     }
+    // No database goes to standard output.
+    if ((sweep->parsed() || merge->parsed()) && options.output == "-") options.output.clear();
     ExitCode code = ExitCode::kOk;
     if (version) {
       code = VersionCommand(options);

@@ -158,7 +158,7 @@ class PlanPricer {
   double aligned_token_bytes_ = 0;    // of one of them
   bool alike_ = false;
   PriceBook* book_ = nullptr;
-  std::uint64_t book_number_ = 0;  // of cluster and profile
+  std::uint64_t book_number_ = 0;                      // of cluster and profile
   double priced_scale_ = 0;                            // comm_scale of prices_
   Provenance own_provenance_ = Provenance::kMeasured;  // of the program, before its communications
   std::vector<Provenance> provenance_of_;              // by communication

@@ -123,7 +123,8 @@ std::string FailsMost(const BoundaryOf& boundary, std::string_view lead) {
   const auto outside = static_cast<double>(boundary.points - boundary.failures[0]);
   return fmt::format(
       "{}, at {:.0f} % of the points, {}", lead,
-      WholePercent(static_cast<double>(boundary.failures[static_cast<std::size_t>(most)]) / outside),
+      WholePercent(static_cast<double>(boundary.failures[static_cast<std::size_t>(most)]) /
+                   outside),
       FormulaFailureText(most));
 }
 
@@ -383,7 +384,8 @@ std::string BoundarySentence(const BoundaryGrid& grid, const std::vector<Boundar
   std::string text = fmt::format(
       "Read as {} (α = {:.2f}, β = {:.2f}), the formula is within {:.0f} % of the simulation at "
       "{:.0f} % of the points",
-      CombineWords(best.combine), best.alpha, best.beta, WholePercent(tolerance), WholePercent(best.inside));
+      CombineWords(best.combine), best.alpha, best.beta, WholePercent(tolerance),
+      WholePercent(best.inside));
   if (best.box && best.inside < 1) text += "; trust it at " + BoxText(grid, *best.box);
   if (best.MostCommon() == FormulaFailure::kNone) return text + ", over the whole range.";
   return text + FailsMost(best, ", and simulate elsewhere: there") + ".";

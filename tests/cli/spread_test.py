@@ -121,6 +121,7 @@ class Shards(Files):
         self.refused("E0205", 2, "merge", *paths, "-o", paths[0])
         self.refused("E0850", 2, "merge", paths[0], paths[0], "-o", self.path("n.db"))
         self.refused("E0708", 2, "merge", *paths)
+        self.refused("E0708", 2, "merge", *paths, "-o", "-")
         self.refused("E0709", 2, "merge", *paths, "-o", self.path("n.db"), "--format", "csv")
         self.refused("E0723", 3, "sweep", SCENARIO, *VARY, "--shard", "2/2", "-o", paths[0])
         self.refused("E0723", 3, "sweep", SCENARIO, *VARY, "-o", paths[0])
