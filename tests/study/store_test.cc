@@ -351,7 +351,7 @@ TEST_CASE("a table or a column that is gone is damage; its name is no value") {
     CHECK(ThrownBy([&] { StoreReader reader(path); }).code == 721);
     CHECK(ThrownBy([&] {
             Store store = Store::Open(path, study);
-            store.Insert(Row(study, 2));
+            store.Insert(StoredRow(study, 2));
             store.Commit();
           }).code == 721);
   }
