@@ -251,8 +251,9 @@ TEST_CASE("a result whose figures were edited is compared as it was found, and t
   CHECK(slower.summary.find("2 × as long") != std::string::npos);
   CHECK(slower.parts_b.step == TimeFromSeconds(2 * step));
   // The step stays, and the summary does not say that all is the same.
-  CHECK(edited("memory.weights_gib", 1.0).summary == "the steps take equally long");
-  CHECK(edited("time.optimizer_s", 0.5).summary == "the steps take equally long");
+  const std::string same = "the inputs that both sides tell are the same, and figures differ: ";
+  CHECK(edited("memory.weights_gib", 1.0).summary == same + "memory.weights_gib");
+  CHECK(edited("time.optimizer_s", 0.5).summary == same + "time.optimizer_s");
 }
 
 TEST_CASE("figures that no step has are refused, not counted with") {
