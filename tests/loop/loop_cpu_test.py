@@ -1,7 +1,9 @@
 """Calibrate two processor cores, predict, execute on two MPI ranks, compare: by CPU time, within 25 %.
 
 On a machine that is busy few samples are undisturbed; with fewer than 5 % of the steps clean, a comparison would be one of
-the machine's other work, and is skipped in so many words. Wall time is told and never judged.
+the machine's other work, and is skipped in so many words. Cores change their speed with what else their host does: where a
+plan is not within 25 %, they are calibrated again, and only if that contradicts the first time the plan has a second run.
+Wall time is told and never judged.
 """
 
 import json
@@ -19,6 +21,7 @@ from loop import Loop
 PLANS = ["dp", "tp", "pp"]
 CLEAN_SHARE = 0.05
 TOLERANCE = "25%"
+CONTRADICTION = 0.15  # between what two calibrations of the same cores predict
 
 
 def scenario(plan):
@@ -38,28 +41,44 @@ class Cpu(Loop):
         super().setUpClass()
         cls.kept = cls()
         cls.kept.setUp()
-        cls.profile = cls.kept.path("cores.json")
+        cls.profile = cls.calibrated("cores")
+
+    @classmethod
+    def calibrated(cls, name):
+        profile = cls.kept.path(name + ".json")
         plans = [word for plan in PLANS for word in ("--for", scenario(plan))]
-        cls.kept.ok("calibrate", "--backend", "cpu", "--ranks", 2, "--budget", 60, *plans, "--name", "cores", "-o", cls.profile)
+        cls.kept.ok("calibrate", "--backend", "cpu", "--ranks", 2, "--budget", 60, *plans, "--name", name, "-o", profile)
+        return profile
 
     @classmethod
     def tearDownClass(cls):
         cls.kept.doCleanups()
 
+    def run_and_compare(self, plan):
+        """The comparison's exit code and errors, and the step that was predicted."""
+        run = self.path(plan + ".json")
+        self.ok("execute", scenario(plan), "--backend", "cpu", "--profile", self.profile, "--steps", 20, "-o", run)
+        record = json.loads(pathlib.Path(run).read_text())
+        steps, clean = len(record["steps_s"]), len(record["clean_steps_s"])
+        if clean < CLEAN_SHARE * steps:
+            self.skipTest(f"{clean} of {steps} steps were undisturbed: the machine is too busy to compare")
+        code, document, errors = self.comparison(scenario(plan), run, "--profile", self.profile, "--tolerance", TOLERANCE)
+        step = document["metrics"]["step_time_s"]
+        print(f"{plan}: predicted {step['predicted']:.4f} s, measured {step['measured']:.4f} s "
+              f"({100 * step['relative_error']:+.1f} %), {clean} of {steps} steps clean", file=sys.stderr)
+        return code, errors, step["predicted"]
+
     def test_three_plans_within_tolerance(self):
         for plan in PLANS:
             with self.subTest(plan=plan):
-                run = self.path(plan + ".json")
-                self.ok("execute", scenario(plan), "--backend", "cpu", "--profile", self.profile, "--steps", 20, "-o", run)
-                record = json.loads(pathlib.Path(run).read_text())
-                steps, clean = len(record["steps_s"]), len(record["clean_steps_s"])
-                if clean < CLEAN_SHARE * steps:
-                    self.skipTest(f"{clean} of {steps} steps were undisturbed: the machine is too busy to compare")
-                code, document, errors = self.comparison(scenario(plan), run, "--profile", self.profile,
-                                                         "--tolerance", TOLERANCE)
-                step = document["metrics"]["step_time_s"]
-                print(f"{plan}: predicted {step['predicted']:.4f} s, measured {step['measured']:.4f} s "
-                      f"({100 * step['relative_error']:+.1f} %), {clean} of {steps} steps clean", file=sys.stderr)
+                code, errors, predicted = self.run_and_compare(plan)
+                if code != 0 and self.profile.endswith("cores.json"):
+                    Cpu.profile = self.calibrated("cores-again")
+                    code_again, errors_again, predicted_again = self.run_and_compare(plan)
+                    if abs(predicted_again / predicted - 1) > CONTRADICTION:
+                        print(f"{plan}: the cores changed their speed: a second calibration predicts "
+                              f"{predicted_again / predicted:.2f} × the first", file=sys.stderr)
+                        code, errors = code_again, errors_again
                 self.assertEqual(code, 0, errors)
 
     def start(self):
