@@ -159,6 +159,14 @@ class Launch(unittest.TestCase):
                 advised = help_line.split("--framework ")[1].split(",")[0].split(" or ") if "--framework " in help_line else []
                 self.assertEqual(advised, takers, f"{scenario} {changes} {framework}: {ran.stderr}")
 
+    def test_the_document_has_the_warnings_of_the_scenario_too(self):
+        ran = aurum("emit", "scenarios/articles/b15-curriculum.json", "-f", "deepspeed", "--json")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        told = [warning["code"] for warning in json.loads(ran.stdout)["warnings"]]
+        self.assertEqual(told[0], "W1771")  # that phases are left out
+        for code in told:
+            self.assertIn(code, ran.stderr)
+
     def test_json_and_listing(self):
         ran = aurum("emit", LLAVA, "-f", "deepspeed", "--set", "plan.sharding=zero2", "--json")
         document = json.loads(ran.stdout)
