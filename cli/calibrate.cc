@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -18,6 +17,7 @@
 #include "calibrate/import.h"
 #include "calibrate/virtual_bench.h"
 #include "cli/commands.h"
+#include "cli/interrupt.h"
 #include "cli/io.h"
 #include "cli/version.h"
 #include "real/cpu/cpu_launch.h"
@@ -28,16 +28,11 @@
 namespace aurum {
 namespace {
 
-std::atomic<bool> g_interrupted{false};
-void EndMeasuring(int /*signal*/) { g_interrupted = true; }
-
 double WallClock() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-std::string PercentOrNone(double share) {
-  return std::isnan(share) ? "–" : fmt::format("{:.1f} %", share * 100);
-}
+std::string PercentOrNone(double share) { return std::isnan(share) ? "–" : ShowPercent(share); }
 
 // The calls of the scenarios. Which kernels a plan runs does not hang on what they cost, but for the
 // split of layers over uneven stages; so a scenario whose profile is still to be made is lowered with
@@ -116,13 +111,11 @@ Measurements MeasureCpu(const Options& options, const CalibrateCommandLine& comm
   job.options = WriteMeasurementPlan(PlanMeasurements(device, calls, OptionsOf(command)));
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  std::signal(SIGINT, EndMeasuring);
-  std::signal(SIGTERM, EndMeasuring);
+  const std::atomic<bool>* stop = StopOnInterrupt();
   const std::string text =
       RunMeasurementJob(job, CpuLaunch(self.parent_path().string(), command.ranks), hooks.narrate,
-                        [] { return g_interrupted.load(); });
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
+                        [stop] { return stop->load(); });
+  EndOnInterrupt();
   return ReadMeasurements(ParseJson(text, "the job's measurements"));
 }
 

@@ -2,14 +2,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
-#include <csignal>
 #include <ctime>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/interrupt.h"
 #include "cli/io.h"
 #include "cli/version.h"
 #include "real/cpu/cpu_launch.h"
@@ -22,9 +23,6 @@
 
 namespace aurum {
 namespace {
-
-volatile std::sig_atomic_t g_run_ended = 0;
-void EndRun(int) { g_run_ended = 1; }
 
 Launch LaunchOf(const std::string& backend, int ranks) {
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
@@ -122,13 +120,11 @@ ExitCode ExecuteCommand(const Options& options, const std::string& file,
     job.lone_rank = plan.lone_rank;
     job.steps = command.steps;
     job.seed = command.seed;
-    const auto before = std::signal(SIGINT, EndRun);
-    std::signal(SIGTERM, EndRun);
+    const std::atomic<bool>* stop = StopOnInterrupt();
     runs = RunJob(
         job, LaunchOf(command.backend, job.ranks),
-        [&](const std::string& line) { Narrate(options, line); }, [] { return g_run_ended != 0; });
-    std::signal(SIGINT, before);
-    std::signal(SIGTERM, SIG_DFL);
+        [&](const std::string& line) { Narrate(options, line); }, [stop] { return stop->load(); });
+    EndOnInterrupt();
     const bool cpu = command.backend == "cpu";
     base.clock = cpu ? "thread CPU time" : "device events";
     base.versions = {{"backend", cpu ? DescribeCpuBackend() : AttachedDevices()}};

@@ -153,7 +153,7 @@ std::string BoundaryText(const Options& options, const BoundaryAxes& axes,
     }
     table.Row({CombineName(b.combine), Interval(b.fit.alpha), Interval(b.fit.beta),
                b.fit.r2 ? fmt::format("{:.4f}", *b.fit.r2) : "-", PercentText(b.inside, 0),
-               ShowPercent(b.median_gap), fmt::format("{:.1f} %", 100 * b.p90_gap),
+               ShowPercent(b.median_gap), ShowPercent(b.p90_gap),
                b.box ? BoxText(axes.grid, *b.box) : "nowhere", why});
   }
   std::string out = table.As(options.format);

@@ -23,4 +23,9 @@ const std::atomic<bool>* StopOnInterrupt() {
   return &g_stop;
 }
 
+void EndOnInterrupt() {
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+}
+
 }  // namespace aurum

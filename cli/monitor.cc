@@ -314,7 +314,7 @@ std::string WatchText(const Watch& watch, const MonitorCommandLine& command, For
     const SignalState& s = monitor.signal(signal);
     const std::string now = !s.value                     ? "?"
                             : signal == Signal::kOpposed ? fmt::format("r = {:.2f}", *s.value)
-                                                         : fmt::format("{:.1f} %", 100 * *s.value);
+                                                         : ShowPercent(*s.value);
     std::string note;
     if (!s.value) {
       note = "undetermined: " + (s.reason.empty() ? std::string("no baseline yet") : s.reason);
@@ -461,7 +461,7 @@ ExitCode MonitorSimulateCommand(const Options& options, const MonitorCommandLine
                 SeriesJson(series, scores).Dump(options.format == Format::kJson ? 2 : -1) + "\n");
     return ExitCode::kOk;
   }
-  const auto percent = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
+  const auto percent = [](double share) { return ShowPercent(share); };
   Table watchers({"case", "watched by", "told", "delay, mean", "worst", "false alarms: runs",
                   "healthy steps", "faulty steps"},
                  "<<>>>>>>");

@@ -77,9 +77,9 @@ Table PlanTable(const SearchReport& report, const std::vector<FoundPlan>& plans,
     std::vector<std::string> row = {numbered ? std::to_string(i + 1) : "", plan.plan, plan.recipe};
     for (const std::size_t d : beside) row.push_back(plan.labels[d]);
     for (const std::string& cell :
-         {ShowSeconds(plan.step_s), ShowNumber(plan.samples_per_s),
-          fmt::format("{:.1f} %", 100 * plan.mfu), ShowSeconds(plan.time.exposed_comm_s),
-          ShowSeconds(plan.time.bubble_s), ShowBytes(plan.peak_bytes), FitName(plan.verdict)})
+         {ShowSeconds(plan.step_s), ShowNumber(plan.samples_per_s), ShowPercent(plan.mfu),
+          ShowSeconds(plan.time.exposed_comm_s), ShowSeconds(plan.time.bubble_s),
+          ShowBytes(plan.peak_bytes), FitName(plan.verdict)})
       row.push_back(cell);
     if (gpus) row.push_back(std::to_string(plan.gpus));
     if (hours) row.push_back(fmt::format("{:.4g}", plan.cost.gpu_hours));

@@ -3,14 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <map>
 
 #include "cli/commands.h"
+#include "cli/interrupt.h"
 #include "cli/io.h"
 #include "cli/version.h"
 #include "reports/html.h"
@@ -23,17 +22,8 @@
 namespace aurum {
 namespace {
 
-std::atomic<bool> g_validation_ended{false};
-
-void EndValidation(int signal) {
-  if (g_validation_ended.exchange(true)) {
-    std::signal(signal, SIG_DFL);
-    std::raise(signal);
-  }
-}
-
 std::string PercentIfKnown(const std::optional<double>& share) {
-  return share ? fmt::format("{:.1f} %", *share * 100) : "–";
+  return share ? ShowPercent(*share) : "–";
 }
 std::string SignedIfKnown(const std::optional<double>& share) {
   return share ? fmt::format("{:+.1f} %", *share * 100) : "–";
@@ -297,19 +287,18 @@ ExitCode ValidateCommand(const Options& options, const PublishedCommand& command
   PublishedOptions run;
   run.jobs = options.jobs;
   run.level = options.level;
-  run.stop = &g_validation_ended;
+  run.stop = StopOnInterrupt();
   const bool progress = options.progress && isatty(STDERR_FILENO) != 0;
   if (progress) {
     run.progress = [&](std::size_t done, std::size_t total) {
       std::fprintf(stderr, "\r%zu of %zu records", done, total);
     };
   }
-  const auto before = std::signal(SIGINT, EndValidation);
   const std::vector<PredictedRecord> predictions =
       PredictAll(records, sources, options.data_root, run);
-  std::signal(SIGINT, before);
+  EndOnInterrupt();
   if (progress) std::fprintf(stderr, "\r\033[K");
-  if (g_validation_ended) return ExitCode::kInterrupted;
+  if (*run.stop) return ExitCode::kInterrupted;
 
   const PublishedReport report = Compare(records, predictions);
   const std::string records_hash = HashText(document.root.Dump()).Hex();

@@ -105,18 +105,17 @@ std::shared_ptr<const PassLists> ScheduleOf(const PipelineShape& shape) {
 class Pipeline {
  public:
   Pipeline(const PlanCosts& costs, const PassLists& passes)
-      : passes_(passes), micro_(static_cast<std::size_t>(costs.pipeline.micro_batches)) {
-    const auto chunks = static_cast<std::size_t>(costs.pipeline.chunks);
-    places_.resize(passes.size() * chunks);
-    for (std::size_t stage = 0; stage < passes.size(); ++stage) {
-      for (std::size_t chunk = 0; chunk < chunks; ++chunk)
-        places_[stage * chunks + chunk].costs = &CostsAt(costs, stage, chunk);
-    }
+      : passes_(passes),
+        micro_(static_cast<std::size_t>(costs.pipeline.micro_batches)),
+        chunks_(static_cast<std::size_t>(costs.pipeline.chunks)),
+        places_(passes.size() * chunks_) {
+    for (std::size_t at = 0; at < places_.size(); ++at)
+      places_[at].costs = &CostsAt(costs, at / chunks_, at % chunks_);
     for (std::size_t at = 0; at < places_.size(); ++at) {
       Place& place = places_[at];
-      const auto stage = static_cast<int>(at / chunks), chunk = static_cast<int>(at % chunks);
+      const auto stage = static_cast<int>(at / chunks_), chunk = static_cast<int>(at % chunks_);
       const auto flat = [&](const StageChunk& to) {
-        return static_cast<std::size_t>(to.stage) * chunks + static_cast<std::size_t>(to.chunk);
+        return static_cast<std::size_t>(to.stage) * chunks_ + static_cast<std::size_t>(to.chunk);
       };
       if (const auto from = PreviousOf(costs.pipeline, stage, chunk)) {
         place.previous = flat(*from);
@@ -131,7 +130,6 @@ class Pipeline {
       for (std::size_t kind = 0; kind < place.times.size(); ++kind)
         place.times[kind] = TimeOf(*place.costs, {.kind = static_cast<PassKind>(kind)});
     }
-    chunks_ = chunks;
     forward_.assign(places_.size() * micro_, kNotYet);
     backward_.assign(places_.size() * micro_, kNotYet);
     free_.assign(passes.size(), costs.begin_s);
@@ -228,7 +226,7 @@ class Pipeline {
   }
 
   const PassLists& passes_;
-  std::size_t micro_, chunks_ = 1;
+  std::size_t micro_, chunks_;
   std::vector<Place> places_;
   std::vector<double> forward_, backward_, free_;
   std::vector<std::size_t> next_;

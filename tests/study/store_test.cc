@@ -312,16 +312,21 @@ TEST_CASE("damage inside of a store is found before anything is added") {
   CHECK(ThrownBy([&] { Store::Open(path, study); }).code == 721);
 }
 
-TEST_CASE("every flipped bit of a store's header is damage, and never an error of the program") {
-  const Scratch scratch;
-  const std::string path = scratch.File("run.db"), copy = scratch.File("copy.db");
-  const Study study = SmallStudy();
+// Of a store that has all its points and its seal.
+std::string Complete(const std::string& path, const Study& study) {
   {
     Store store = Store::Open(path, study);
     Fill(&store, study, {0, 1, 2, 3, 4, 5});
     store.Finish();
   }
-  const std::string bytes = FileBytes(path);
+  return FileBytes(path);
+}
+
+TEST_CASE("every flipped bit of a store's header is damage, and never an error of the program") {
+  const Scratch scratch;
+  const std::string path = scratch.File("run.db"), copy = scratch.File("copy.db");
+  const Study study = SmallStudy();
+  const std::string bytes = Complete(path, study);
   for (std::size_t bit = 0; bit < 100 * 8; ++bit) {
     CAPTURE(bit);
     std::string damaged = bytes;
@@ -361,12 +366,7 @@ TEST_CASE("the log of another file does not change what a complete store says") 
   const Scratch scratch;
   const std::string path = scratch.File("run.db"), other = scratch.File("other.db");
   const Study study = SmallStudy();
-  {
-    Store store = Store::Open(path, study);
-    Fill(&store, study, {0, 1, 2, 3, 4, 5});
-    store.Finish();
-  }
-  const std::string bytes = FileBytes(path);
+  const std::string bytes = Complete(path, study);
   WriteBytes(other, bytes);
   {
     // As a program leaves it that was killed; without the checks of a reader, it would be applied.
